@@ -1,0 +1,27 @@
+// Package clock is where Weir gets the time from, so that a test can hold it.
+package clock
+
+import "time"
+
+// Clock tells the time and makes timers. System is the real one; queuetest
+// has one that moves only when it is told to.
+type Clock interface {
+	// Now is the current time. Comparisons with stored times use it alone,
+	// never a monotonic reading: other processes see the wall clock.
+	Now() time.Time
+	// Timer returns a channel that receives once, d from now (at once when
+	// d <= 0), and a function that releases the timer.
+	Timer(d time.Duration) (<-chan time.Time, func())
+}
+
+// System is the host's clock.
+type System struct{}
+
+// Now implements Clock.
+func (System) Now() time.Time { return time.Now() }
+
+// Timer implements Clock.
+func (System) Timer(d time.Duration) (<-chan time.Time, func()) {
+	t := time.NewTimer(d)
+	return t.C, func() { t.Stop() }
+}

@@ -1,0 +1,233 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"fmt"
+)
+
+// DeadLetter is a dead letter as stored.
+type DeadLetter struct {
+	ID          int64          `db:"id"`
+	JobID       string         `db:"job_id"`
+	Kind        string         `db:"kind"`
+	Task        string         `db:"task"`
+	Queue       string         `db:"queue"`
+	Reason      string         `db:"reason"`
+	Metadata    sql.NullString `db:"metadata"`
+	JobMetadata sql.NullString `db:"job_metadata"`
+	Args        []byte         `db:"args"`
+	ArgsSize    int64          `db:"args_size"`
+	Rank        int            `db:"rank"`
+	Attempt     int            `db:"attempt"`
+	Errors      sql.NullString `db:"errors"`
+	UniqueKey   sql.NullString `db:"unique_key"`
+	MaxRetries  sql.NullInt64  `db:"max_retries"`
+	Timeout     sql.NullInt64  `db:"timeout"`
+	Deferrals   int64          `db:"deferrals"`
+	EnqueuedAt  int64          `db:"enqueued_at"`
+	FirstDue    int64          `db:"first_due"`
+	DeadAt      int64          `db:"dead_at"`
+	Replays     int            `db:"replays"`
+}
+
+// DeadFilter selects dead letters; zero values select all. IDs are entry ids.
+type DeadFilter struct {
+	IDs         []int64
+	Kind        string
+	Task, Queue string
+	Before      int64 // a cursor: ids before this one; 0: from the newest
+	Limit       int
+}
+
+const deadView = `id, job_id, kind, task, queue, reason, metadata, job_metadata, %s as args, length(args) as args_size, rank, attempt,
+       errors, unique_key, max_retries, timeout, deferrals, enqueued_at, first_due, dead_at, replays`
+
+const deadWhere = ` from weir_dead where id < $1 and ($2 = '' or kind = $2) and ($3 = '' or task = $3) and ($4 = '' or queue = $4)`
+
+var listDeadSQL = &statement{postgres: `select ` +
+	fmt.Sprintf(deadView, fmt.Sprintf(`case when length(args) <= %d then args end`, listedArgs)) + deadWhere + ` order by id desc limit $5`}
+
+// ListDead returns dead letters, the newest first, without arguments that are
+// longer than 4 KiB.
+func (s *Store) ListDead(ctx context.Context, f DeadFilter) ([]DeadLetter, error) {
+	before := f.Before
+	if before == 0 {
+		before = 1<<63 - 1
+	}
+	rows, err := selectRows[DeadLetter](ctx, s.read, s.text(listDeadSQL), before, f.Kind, f.Task, f.Queue, f.Limit)
+	if err != nil {
+		return nil, fmt.Errorf("list dead letters: %w", err)
+	}
+	return rows, nil
+}
+
+var (
+	getDeadSQL      = &statement{postgres: `select ` + fmt.Sprintf(deadView, `args`) + ` from weir_dead where id = $1`}
+	getDeadByJobSQL = &statement{postgres: `select ` + fmt.Sprintf(deadView, `args`) + ` from weir_dead where job_id = $1`}
+)
+
+// GetDead returns the dead letter of that entry id, if there is one.
+func (s *Store) GetDead(ctx context.Context, id int64) (DeadLetter, bool, error) {
+	return s.oneDead(ctx, getDeadSQL, id)
+}
+
+// GetDeadByJob returns the dead letter of a job, if there is one.
+func (s *Store) GetDeadByJob(ctx context.Context, uid string) (DeadLetter, bool, error) {
+	return s.oneDead(ctx, getDeadByJobSQL, uid)
+}
+
+func (s *Store) oneDead(ctx context.Context, st *statement, key any) (DeadLetter, bool, error) {
+	rows, err := selectRows[DeadLetter](ctx, s.read, s.text(st), key)
+	if err != nil {
+		return DeadLetter{}, false, fmt.Errorf("get dead letter %v: %w", key, err)
+	}
+	if len(rows) == 0 {
+		return DeadLetter{}, false, nil
+	}
+	return rows[0], true, nil
+}
+
+// DeadCount is a group of dead letters.
+type DeadCount struct {
+	Kind   string `db:"kind"`
+	Task   string `db:"task"`
+	Reason string `db:"reason"`
+	Count  int64  `db:"count"`
+}
+
+// Failures are grouped by the first line of their reason, 80 bytes of it.
+var deadStatsSQL = &statement{
+	postgres: `
+select kind, task, convert_from(substring(convert_to(split_part(reason, E'\n', 1), 'UTF8') from 1 for 80), 'SQL_ASCII') as reason, count(*) as count
+from weir_dead group by 1, 2, 3 order by 1, 2, 4 desc, 3`,
+	sqlite: `
+select kind, task, cast(substr(cast(case when instr(reason, char(10)) > 0 then substr(reason, 1, instr(reason, char(10)) - 1) else reason end as blob), 1, 80) as text) as reason,
+       count(*) as count
+from weir_dead group by 1, 2, 3 order by 1, 2, 4 desc, 3`,
+}
+
+// DeadStats counts dead letters by kind, task and the head of their reason.
+func (s *Store) DeadStats(ctx context.Context) ([]DeadCount, error) {
+	rows, err := selectRows[DeadCount](ctx, s.read, s.text(deadStatsSQL))
+	if err != nil {
+		return nil, fmt.Errorf("count dead letters: %w", err)
+	}
+	return rows, nil
+}
+
+var takeDeadSQL = &statement{
+	postgres: `select ` + fmt.Sprintf(deadView, `args`) + deadWhere + `
+  and ($5 = '' or id = any(array(select value::bigint from json_array_elements_text(nullif($5, '')::json))))
+order by id desc limit $6 for update`,
+	sqlite: `select ` + fmt.Sprintf(deadView, `args`) + deadWhere + `
+  and ($5 = '' or id in (select value from json_each(nullif($5, ''))))
+order by id desc limit $6`,
+}
+
+var dropDeadSQL = &statement{
+	postgres: `delete from weir_dead where id = any($1::bigint[])`,
+	sqlite:   `delete from weir_dead where id in (select value from json_each($1))`,
+}
+
+// Replayed says what became of one entry of a replay.
+type Replayed struct {
+	ID    int64  // the entry
+	JobID string // the job that died
+	NewID string // the job that was made of it, or that holds its unique key
+	// Skipped: a live job holds the unique key; the entry stays.
+	Skipped bool
+}
+
+// ReplayDead replays one batch of what f selects, from the newest, in one
+// transaction: each entry goes and a new job comes, as revive makes it.
+func (s *Store) ReplayDead(ctx context.Context, f DeadFilter, revive func(DeadLetter) NewJob) ([]Replayed, error) {
+	var out []Replayed
+	var wake Wake
+	err := s.write(ctx, func(t *tx) error {
+		out = nil
+		entries, err := s.takeDead(ctx, t, f)
+		if err != nil || len(entries) == 0 {
+			return err
+		}
+		jobs := make([]NewJob, len(entries))
+		for i, d := range entries {
+			jobs[i] = revive(d)
+		}
+		inserted, w, err := s.insert(ctx, t, jobs)
+		if err != nil {
+			return err
+		}
+		wake = w
+		gone := make([]int64, 0, len(entries))
+		for i, d := range entries {
+			out = append(out, Replayed{ID: d.ID, JobID: d.JobID, NewID: inserted[i].UID, Skipped: inserted[i].Duplicate})
+			if !inserted[i].Duplicate {
+				gone = append(gone, d.ID)
+			}
+		}
+		_, err = s.exec(ctx, t, dropDeadSQL, s.ids(gone))
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("replay dead letters: %w", err)
+	}
+	s.wakes.send(wake)
+	return out, nil
+}
+
+func (s *Store) takeDead(ctx context.Context, t *tx, f DeadFilter) ([]DeadLetter, error) {
+	before := f.Before
+	if before == 0 {
+		before = 1<<63 - 1
+	}
+	ids, err := f.idDoc()
+	if err != nil {
+		return nil, err
+	}
+	return selectRows[DeadLetter](ctx, t, s.text(takeDeadSQL), before, f.Kind, f.Task, f.Queue, ids, f.Limit)
+}
+
+func (f *DeadFilter) idDoc() (string, error) {
+	if len(f.IDs) == 0 {
+		return "", nil
+	}
+	doc, err := json.Marshal(f.IDs)
+	if err != nil {
+		return "", fmt.Errorf("encode ids: %w", err)
+	}
+	return string(doc), nil
+}
+
+var purgeDeadSQL = &statement{
+	postgres: `
+delete from weir_dead where id = any(array(select id ` + deadWhere + `
+  and ($5 = '' or id = any(array(select value::bigint from json_array_elements_text(nullif($5, '')::json))))
+order by id desc limit $6))`,
+	sqlite: `
+delete from weir_dead where id in (select id ` + deadWhere + `
+  and ($5 = '' or id in (select value from json_each(nullif($5, ''))))
+order by id desc limit $6)`,
+}
+
+// PurgeDead deletes one batch of what f selects and returns how many went.
+func (s *Store) PurgeDead(ctx context.Context, f DeadFilter) (int64, error) {
+	before := f.Before
+	if before == 0 {
+		before = 1<<63 - 1
+	}
+	ids, err := f.idDoc()
+	if err != nil {
+		return 0, err
+	}
+	var n int64
+	err = s.write(ctx, func(t *tx) (err error) {
+		n, err = s.exec(ctx, t, purgeDeadSQL, before, f.Kind, f.Task, f.Queue, ids, f.Limit)
+		return err
+	})
+	if err != nil {
+		return 0, fmt.Errorf("purge dead letters: %w", err)
+	}
+	return n, nil
+}

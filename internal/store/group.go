@@ -1,0 +1,80 @@
+package store
+
+import (
+	"context"
+	"sync"
+)
+
+// group is group commit: single inserts that arrive while a commit is under
+// way go together into the next one, so that their number does not cost as
+// many flushes of the disk.
+type group struct {
+	mu      sync.Mutex
+	pending []*groupedInsert
+	running bool
+	wg      sync.WaitGroup // Close waits for the flusher
+}
+
+type groupedInsert struct {
+	job    NewJob
+	result Inserted
+	err    error
+	done   chan struct{}
+}
+
+// InsertOne inserts one job, together with what other callers insert at the
+// same time. When ctx ends first the outcome is unknown: the insert may be
+// repeated with the same id.
+func (s *Store) InsertOne(ctx context.Context, job NewJob) (Inserted, error) {
+	if err := ctx.Err(); err != nil {
+		return Inserted{}, err
+	}
+	c := &groupedInsert{job: job, done: make(chan struct{})}
+	g := &s.group
+	g.mu.Lock()
+	g.pending = append(g.pending, c)
+	if !g.running {
+		g.running = true
+		g.wg.Add(1)
+		go s.flushInserts(context.WithoutCancel(ctx))
+	}
+	g.mu.Unlock()
+	select {
+	case <-c.done:
+		return c.result, c.err
+	case <-ctx.Done():
+		return Inserted{}, ctx.Err()
+	}
+}
+
+// flushInserts commits what is pending until nothing is.
+func (s *Store) flushInserts(ctx context.Context) {
+	g := &s.group
+	defer g.wg.Done()
+	for {
+		g.mu.Lock()
+		batch := g.pending
+		if len(batch) == 0 {
+			g.running = false
+			g.mu.Unlock()
+			return
+		}
+		if len(batch) > insertRows {
+			batch = batch[:insertRows]
+		}
+		g.pending = g.pending[len(batch):]
+		g.mu.Unlock()
+
+		jobs := make([]NewJob, len(batch))
+		for i, c := range batch {
+			jobs[i] = c.job
+		}
+		results, err := s.Insert(ctx, jobs)
+		for i, c := range batch {
+			if c.err = err; err == nil {
+				c.result = results[i]
+			}
+			close(c.done)
+		}
+	}
+}

@@ -1,0 +1,364 @@
+package store
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/lib/pq"
+)
+
+// One statement carries at most this many jobs, and this many bytes of
+// arguments (unless one job alone has more).
+const (
+	insertRows  = 1000
+	insertBytes = 4 << 20
+)
+
+// Insert stores jobs in one transaction, all or none, and answers in their
+// order.
+func (s *Store) Insert(ctx context.Context, jobs []NewJob) ([]Inserted, error) {
+	var out []Inserted
+	var wake Wake
+	err := s.write(ctx, func(t *tx) (err error) {
+		out, wake, err = s.insert(ctx, t, jobs)
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("insert %d jobs: %w", len(jobs), err)
+	}
+	s.wakes.send(wake)
+	return out, nil
+}
+
+// InsertTx stores jobs in the caller's transaction. Schedulers find them by
+// looking, or when Wake is called after the commit.
+func (s *Store) InsertTx(ctx context.Context, h Handle, jobs []NewJob) ([]Inserted, Wake, error) {
+	out, wake, err := s.insert(ctx, h, jobs)
+	if err != nil {
+		return nil, Wake{}, fmt.Errorf("insert %d jobs in the caller's transaction: %w", len(jobs), err)
+	}
+	return out, wake, nil
+}
+
+// Wake tells this process's schedulers about jobs that were committed
+// elsewhere than by Insert.
+func (s *Store) Wake(w Wake) { s.wakes.send(w) }
+
+func (s *Store) insert(ctx context.Context, h Handle, jobs []NewJob) ([]Inserted, Wake, error) {
+	out := make([]Inserted, len(jobs))
+	todo := make([]int, 0, len(jobs)) // indexes into jobs
+	for i := range jobs {
+		todo = append(todo, i)
+	}
+	todo, err := s.settleRepeats(ctx, h, jobs, out, todo)
+	if err != nil {
+		return nil, Wake{}, err
+	}
+	ready := map[Line]struct{}{}
+	var wake Wake
+	// A job that was not stored lost to a live one with its id or its unique
+	// key. If that one has ended in between, the insert is simply due again.
+	for range 5 {
+		if len(todo) == 0 {
+			break
+		}
+		stored := map[string]struct{}{}
+		for chunk := range chunks(jobs, todo) {
+			rows, err := s.insertChunk(ctx, h, jobs, chunk)
+			if err != nil {
+				return nil, Wake{}, err
+			}
+			for _, r := range rows {
+				stored[r.UID] = struct{}{}
+				if r.State == Waiting {
+					ready[r.Line] = struct{}{}
+				} else if wake.Due == 0 || r.RunAt < wake.Due {
+					wake.Due = r.RunAt
+				}
+			}
+		}
+		var lost []int
+		for _, i := range todo {
+			uid := jobs[i].UID
+			if _, ok := stored[uid]; ok {
+				delete(stored, uid) // the same id twice in one call: the second is a repeat
+				out[i] = Inserted{UID: uid}
+			} else {
+				lost = append(lost, i)
+			}
+		}
+		if todo, err = s.settleLost(ctx, h, jobs, out, lost); err != nil {
+			return nil, Wake{}, err
+		}
+	}
+	if len(todo) > 0 {
+		return nil, Wake{}, fmt.Errorf("job %s of task %q: the holder of its unique key keeps changing", jobs[todo[0]].UID, jobs[todo[0]].Task)
+	}
+	for line := range ready {
+		wake.Lines = append(wake.Lines, line)
+	}
+	return out, wake, nil
+}
+
+// chunks cuts the jobs named by todo into statements' worth.
+func chunks(jobs []NewJob, todo []int) func(yield func([]int) bool) {
+	return func(yield func([]int) bool) {
+		for from := 0; from < len(todo); {
+			to, bytes := from, 0
+			for to < len(todo) && to-from < insertRows && (to == from || bytes+len(jobs[todo[to]].Args) <= insertBytes) {
+				bytes += len(jobs[todo[to]].Args)
+				to++
+			}
+			if !yield(todo[from:to]) {
+				return
+			}
+			from = to
+		}
+	}
+}
+
+// storedRow is what an insert says of a row it made.
+type storedRow struct {
+	UID string `db:"uid"`
+	Line
+	State State `db:"state"`
+	RunAt int64 `db:"run_at"`
+}
+
+var insertSQL = &statement{postgres: `
+with c as materialized (select coalesce($1::bigint, ` + pgNow + `) as now),
+r as (
+    select r.*, case when r.at <> 0 then r.at else c.now + r.delay end as due, c.now
+    from unnest($2::uuid[], $3::text[], $4::text[], $5::smallint[], $6::bigint[], $7::bigint[], $8::bigint[], $9::bigint[],
+                $10::bytea[], $11::text[], $12::text[], $13::int[], $14::bigint[], $15::text[], $16::int[])
+         with ordinality as r(uid, task, queue, rank, delay, at, expires_in, expires_at,
+                args, metadata, unique_key, max_retries, timeout, replay_of, replays, ord), c
+)
+insert into weir_jobs (uid, task, queue, state, rank, first_due, run_at, enqueued_at, expires_at,
+                       args, metadata, unique_key, max_retries, timeout, replay_of, replays)
+select uid, task, coalesce(nullif(queue, ''), (select t.queue from weir_tasks t where t.name = r.task), 'default'),
+       case when due > now then 2 else 0 end, rank, greatest(due, now), due, now,
+       case when expires_at <> 0 then expires_at when expires_in <> 0 then now + expires_in end,
+       args, nullif(metadata, ''), nullif(unique_key, ''), nullif(max_retries, -1), nullif(timeout, 0), nullif(replay_of, '')::uuid, replays
+from r order by ord
+on conflict do nothing
+returning uid, task, queue, state, run_at`,
+}
+
+const insertColumnsSQLite = `
+insert into weir_jobs (uid, task, queue, state, rank, first_due, run_at, enqueued_at, expires_at,
+                       args, metadata, unique_key, max_retries, timeout, replay_of, replays) values `
+
+const insertRowSQLite = `(?, ?, coalesce(?, (select t.queue from weir_tasks t where t.name = ?), 'default'), ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
+
+// sqliteRows is how many rows one SQLite statement carries: few texts to
+// prepare, and well under the bound of 32,766 variables.
+const sqliteRows = 50
+
+func (s *Store) insertChunk(ctx context.Context, h Handle, jobs []NewJob, chunk []int) ([]storedRow, error) {
+	if s.target.dialect == Postgres {
+		return selectRows[storedRow](ctx, h, s.text(insertSQL), s.insertArrays(jobs, chunk)...)
+	}
+	var rows []storedRow
+	now := s.clock.Now().UnixMicro()
+	for part := range slices.Chunk(chunk, sqliteRows) {
+		args := make([]any, 0, len(part)*17)
+		for _, i := range part {
+			args = appendRowSQLite(args, &jobs[i], now)
+		}
+		got, err := selectRows[storedRow](ctx, h, insertTextSQLite(len(part)), args...)
+		if err != nil {
+			return nil, err
+		}
+		rows = append(rows, got...)
+	}
+	return rows, nil
+}
+
+func insertTextSQLite(rows int) string {
+	return insertColumnsSQLite + insertRowSQLite + strings.Repeat(", "+insertRowSQLite, rows-1) +
+		` on conflict do nothing returning uid, task, queue, state, run_at`
+}
+
+func appendRowSQLite(args []any, j *NewJob, now int64) []any {
+	due := now + j.Delay
+	if j.RunAt != 0 {
+		due = j.RunAt
+	}
+	state := Waiting
+	if due > now {
+		state = Scheduled
+	}
+	expires := j.ExpiresAt
+	if expires == 0 && j.ExpiresIn != 0 {
+		expires = now + j.ExpiresIn
+	}
+	blob := j.Args
+	if blob == nil {
+		blob = []byte{} // a nil slice would be NULL
+	}
+	var maxRetries any
+	if j.MaxRetries != nil {
+		maxRetries = *j.MaxRetries
+	}
+	return append(args, j.UID, j.Task, unset(j.Queue), j.Task, int64(state), -j.Priority, max(due, now), due, now, unset(expires),
+		blob, unset(j.Metadata), unset(j.UniqueKey), maxRetries, unset(j.Timeout), unset(j.ReplayOf), j.Replays)
+}
+
+// unset turns a zero value into NULL.
+func unset[T comparable](v T) any {
+	var zero T
+	if v == zero {
+		return nil
+	}
+	return v
+}
+
+func (s *Store) insertArrays(jobs []NewJob, chunk []int) []any {
+	n := len(chunk)
+	var (
+		uid, task, queue, metadata, uniqueKey, replayOf = make([]string, n), make([]string, n), make([]string, n), make([]string, n), make([]string, n), make([]string, n)
+		rank, maxRetries, replays                       = make([]int32, n), make([]int32, n), make([]int32, n)
+		delay, at, expiresIn, expiresAt, timeout        = make([]int64, n), make([]int64, n), make([]int64, n), make([]int64, n), make([]int64, n)
+		args                                            = make([][]byte, n)
+	)
+	for k, i := range chunk {
+		j := &jobs[i]
+		uid[k], task[k], queue[k], metadata[k], uniqueKey[k], replayOf[k] = j.UID, j.Task, j.Queue, j.Metadata, j.UniqueKey, j.ReplayOf
+		rank[k], replays[k], maxRetries[k] = int32(-j.Priority), int32(j.Replays), -1 //nolint:gosec // both are bounded by the queue package
+		if j.MaxRetries != nil {
+			maxRetries[k] = int32(*j.MaxRetries) //nolint:gosec // bounded by the queue package
+		}
+		delay[k], at[k], expiresIn[k], expiresAt[k], timeout[k] = j.Delay, j.RunAt, j.ExpiresIn, j.ExpiresAt, j.Timeout
+		if args[k] = j.Args; j.Args == nil {
+			args[k] = []byte{}
+		}
+	}
+	return []any{
+		s.given(), pq.Array(uid), pq.Array(task), pq.Array(queue), pq.Array(rank), pq.Array(delay), pq.Array(at), pq.Array(expiresIn),
+		pq.Array(expiresAt), pq.Array(args), pq.Array(metadata), pq.Array(uniqueKey), pq.Array(maxRetries), pq.Array(timeout),
+		pq.Array(replayOf), pq.Array(replays),
+	}
+}
+
+var knownSQL = &statement{
+	postgres: `
+select uid from weir_jobs where uid = any(array(select value::uuid from json_array_elements_text($1::json)))
+union all select uid from weir_history where uid = any(array(select value::uuid from json_array_elements_text($1::json)))
+union all select job_id from weir_dead where job_id = any(array(select value::uuid from json_array_elements_text($1::json)))`,
+	sqlite: `
+select uid from weir_jobs where uid in (select value from json_each($1))
+union all select uid from weir_history where uid in (select value from json_each($1))
+union all select job_id from weir_dead where job_id in (select value from json_each($1))`,
+}
+
+// settleRepeats answers the jobs whose insert may be a repeat and is, and
+// returns the others.
+func (s *Store) settleRepeats(ctx context.Context, h Handle, jobs []NewJob, out []Inserted, todo []int) ([]int, error) {
+	var ids []string
+	for _, i := range todo {
+		if jobs[i].Repeat {
+			ids = append(ids, jobs[i].UID)
+		}
+	}
+	if len(ids) == 0 {
+		return todo, nil
+	}
+	found, err := s.selectUIDs(ctx, h, knownSQL, ids)
+	if err != nil {
+		return nil, err
+	}
+	return slices.DeleteFunc(todo, func(i int) bool {
+		if _, known := found[jobs[i].UID]; !known || !jobs[i].Repeat {
+			return false
+		}
+		out[i] = Inserted{UID: jobs[i].UID, Existed: true}
+		return true
+	}), nil
+}
+
+var liveSQL = &statement{
+	postgres: `select uid from weir_jobs where uid = any(array(select value::uuid from json_array_elements_text($1::json)))`,
+	sqlite:   `select uid from weir_jobs where uid in (select value from json_each($1))`,
+}
+
+// The unique key's holder, by (task, key). The nested select keeps the index
+// in use whatever the statistics say.
+var holdersSQL = &statement{
+	postgres: `
+select j.uid, j.task, j.unique_key as key
+from json_to_recordset($1::json) as r(task text, key text),
+lateral (select uid, task, unique_key from weir_jobs where task = r.task and unique_key = r.key limit 1) j`,
+	sqlite: `
+select j.uid, j.task, j.unique_key as key
+from json_each($1) r
+join weir_jobs j on j.task = r.value ->> 'task' and j.unique_key = r.value ->> 'key'`,
+}
+
+type uniqueName struct {
+	Task string `db:"task" json:"task"`
+	Key  string `db:"key"  json:"key"`
+}
+
+type holder struct {
+	UID string `db:"uid"`
+	uniqueName
+}
+
+// settleLost answers jobs that were not stored because a live one has their
+// id or their unique key, and returns those whose rival is gone again.
+func (s *Store) settleLost(ctx context.Context, h Handle, jobs []NewJob, out []Inserted, lost []int) ([]int, error) {
+	if len(lost) == 0 {
+		return nil, nil
+	}
+	ids := make([]string, 0, len(lost))
+	var names []uniqueName
+	for _, i := range lost {
+		ids = append(ids, jobs[i].UID)
+		if jobs[i].UniqueKey != "" {
+			names = append(names, uniqueName{jobs[i].Task, jobs[i].UniqueKey})
+		}
+	}
+	live, err := s.selectUIDs(ctx, h, liveSQL, ids)
+	if err != nil {
+		return nil, err
+	}
+	byName := map[uniqueName]string{}
+	if len(names) > 0 {
+		holders, err := selectJSON[holder](ctx, s, h, holdersSQL, names)
+		if err != nil {
+			return nil, err
+		}
+		for _, r := range holders {
+			byName[r.uniqueName] = r.UID
+		}
+	}
+	var again []int
+	for _, i := range lost {
+		j := &jobs[i]
+		if _, ok := live[j.UID]; ok {
+			out[i] = Inserted{UID: j.UID, Existed: true}
+		} else if uid := byName[uniqueName{j.Task, j.UniqueKey}]; j.UniqueKey != "" && uid != "" {
+			out[i] = Inserted{UID: uid, Duplicate: true}
+		} else {
+			again = append(again, i)
+		}
+	}
+	return again, nil
+}
+
+func (s *Store) selectUIDs(ctx context.Context, h Handle, st *statement, ids []string) (map[string]struct{}, error) {
+	rows, err := selectJSON[struct {
+		UID string `db:"uid"`
+	}](ctx, s, h, st, ids)
+	if err != nil {
+		return nil, err
+	}
+	found := make(map[string]struct{}, len(rows))
+	for _, r := range rows {
+		found[r.UID] = struct{}{}
+	}
+	return found, nil
+}

@@ -1,0 +1,183 @@
+package store
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+)
+
+// JobFilter selects jobs; zero values select all.
+type JobFilter struct {
+	Task, Queue string
+	States      []State
+	Before      int64 // a cursor: ids before this one; 0: from the newest
+	Limit       int
+}
+
+// Lists show arguments up to this size; longer ones are left to Get.
+const listedArgs = 4096
+
+var (
+	jobColumns = `id, uid, task, queue, state, rank, first_due, run_at, enqueued_at, started_at, %s as finished_at, expires_at,
+       %s as lease_until, claim, attempt, given_back, max_retries, timeout, deferrals, unique_key, %s as args, length(args) as args_size,
+       metadata, errors, replay_of, replays`
+	jobsFrom = func(args string) string {
+		return `select ` + fmt.Sprintf(jobColumns, `cast(null as bigint)`, `lease_until`, args) + ` from weir_jobs`
+	}
+	historyJobsFrom = func(args string) string {
+		return `select ` + fmt.Sprintf(jobColumns, `finished_at`, `cast(null as bigint)`, args) + ` from weir_history`
+	}
+)
+
+var getSQL = &statement{postgres: jobsFrom(`args`) + ` where uid = $1 union all ` + historyJobsFrom(`args`) + ` where uid = $1`}
+
+// Get returns the live or finished job of that id, if there is one.
+func (s *Store) Get(ctx context.Context, uid string) (Job, bool, error) {
+	jobs, err := selectRows[Job](ctx, s.read, s.text(getSQL), uid)
+	if err != nil {
+		return Job{}, false, fmt.Errorf("get job %s: %w", uid, err)
+	}
+	if len(jobs) == 0 {
+		return Job{}, false, nil
+	}
+	return jobs[0], true, nil
+}
+
+var listSQL = func() *statement {
+	short := fmt.Sprintf(`case when length(args) <= %d then args end`, listedArgs)
+	list := func(states string) string {
+		where := ` where id < $1 and ` + states + ` and ($3 = '' or task = $3) and ($4 = '' or queue = $4) order by id desc limit $5`
+		return `select * from (` + jobsFrom(short) + where + `) j union all select * from (` + historyJobsFrom(short) + where + `) h
+order by id desc limit $5`
+	}
+	return &statement{
+		postgres: list(`state = any(array(select value::smallint from json_array_elements_text($2::json)))`),
+		sqlite:   list(`state in (select value from json_each($2))`),
+	}
+}()
+
+// List returns live and finished jobs, the newest first, without arguments
+// that are longer than 4 KiB.
+func (s *Store) List(ctx context.Context, f JobFilter) ([]Job, error) {
+	states := f.States
+	if len(states) == 0 {
+		states = []State{Waiting, Running, Scheduled, Completed, Cancelled}
+	}
+	doc, err := json.Marshal(states)
+	if err != nil {
+		return nil, fmt.Errorf("list jobs: %w", err)
+	}
+	before := f.Before
+	if before == 0 {
+		before = 1<<63 - 1
+	}
+	jobs, err := selectRows[Job](ctx, s.read, s.text(listSQL), before, string(doc), f.Task, f.Queue, f.Limit)
+	if err != nil {
+		return nil, fmt.Errorf("list jobs: %w", err)
+	}
+	slices.SortFunc(jobs, func(a, b Job) int { return int(min(max(b.ID-a.ID, -1), 1)) })
+	return jobs, nil
+}
+
+// The claim goes with it, so that a result of the attempt that was running is
+// late.
+var cancelSQL = &statement{
+	postgres: `
+with j as (delete from weir_jobs where uid = $1 returning *)
+insert into weir_history (` + historyColumns + `)
+` + cancelledFrom(`coalesce($2::bigint, `+pgNow+`)`) + ` from j`,
+	sqlite: `
+insert into weir_history (` + historyColumns + `)
+` + cancelledFrom(`$2`) + ` from weir_jobs j where j.uid = $1`,
+}
+
+var cancelDeleteSQL = &statement{sqlite: `delete from weir_jobs where uid = $1`}
+
+func cancelledFrom(now string) string {
+	return fmt.Sprintf(historyFrom, `4`, `null`, now)
+}
+
+// Cancel ends a job that has not ended and tells whether there was one.
+func (s *Store) Cancel(ctx context.Context, uid string) (bool, error) {
+	var n int64
+	err := s.write(ctx, func(t *tx) (err error) {
+		if n, err = s.exec(ctx, t, cancelSQL, uid, s.given()); err == nil && s.target.dialect == SQLite {
+			_, err = s.exec(ctx, t, cancelDeleteSQL, uid)
+		}
+		return err
+	})
+	if err != nil {
+		return false, fmt.Errorf("cancel job %s: %w", uid, err)
+	}
+	return n > 0, nil
+}
+
+// CountBound is how far a count walks before it gives up being exact.
+const CountBound = 10_000
+
+// QueueStats is a queue as an operator sees it. Counts stop at CountBound.
+type QueueStats struct {
+	Queue     string `db:"queue"`
+	Waiting   int64  `db:"waiting"`
+	Scheduled int64  `db:"scheduled"`
+	Running   int64  `db:"running"`
+	Oldest    *int64 `db:"oldest"` // first due of the longest waiting job seen
+}
+
+var queuesSQL = &statement{postgres: `
+with live as (
+    select * from (select queue, state, first_due from weir_jobs where state = 0 limit $1) w
+    union all select * from (select queue, state, first_due from weir_jobs where state = 2 limit $1) d
+    union all select * from (select queue, state, first_due from weir_jobs where lease_until is not null limit $1) r
+), names as (
+    select queue from live union select queue from weir_tasks union select name from weir_queues
+)
+select n.queue,
+       (select count(*) from live l where l.queue = n.queue and l.state = 0) as waiting,
+       (select count(*) from live l where l.queue = n.queue and l.state = 2) as scheduled,
+       (select count(*) from live l where l.queue = n.queue and l.state = 1) as running,
+       (select min(l.first_due) from live l where l.queue = n.queue and l.state = 0) as oldest
+from names n order by n.queue`}
+
+// Queues lists the queues that tasks or live jobs name. Where more than
+// CountBound jobs are in one state, its counts are of the first of them.
+func (s *Store) Queues(ctx context.Context) ([]QueueStats, error) {
+	rows, err := selectRows[QueueStats](ctx, s.read, s.text(queuesSQL), CountBound+1)
+	if err != nil {
+		return nil, fmt.Errorf("list queues: %w", err)
+	}
+	return rows, nil
+}
+
+// WaitingUnder counts the waiting and scheduled-then-due jobs that a limit
+// covers, up to CountBound + 1.
+func (s *Store) WaitingUnder(ctx context.Context, c Covers) (int64, error) {
+	tasks, err := json.Marshal(append([]string{}, c.Tasks...))
+	if err != nil {
+		return 0, fmt.Errorf("count waiting jobs: %w", err)
+	}
+	queues, err := json.Marshal(append([]string{}, c.Queues...))
+	if err != nil {
+		return 0, fmt.Errorf("count waiting jobs: %w", err)
+	}
+	var n int64
+	if err := s.read.GetContext(ctx, &n, s.text(waitingSQL), string(tasks), string(queues), CountBound+1); err != nil {
+		return 0, fmt.Errorf("count waiting jobs: %w", err)
+	}
+	return n, nil
+}
+
+var waitingSQL = &statement{
+	postgres: `
+select count(*) from (
+    select 1 from weir_jobs
+    where state = 0 and (task = any(array(select value from json_array_elements_text($1::json)))
+                      or queue = any(array(select value from json_array_elements_text($2::json))))
+    limit $3) w`,
+	sqlite: `
+select count(*) from (
+    select 1 from weir_jobs
+    where state = 0 and (task in (select value from json_each($1)) or queue in (select value from json_each($2)))
+    limit $3) w`,
+}

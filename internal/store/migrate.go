@@ -1,0 +1,243 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"net/url"
+	"path/filepath"
+	"sync"
+
+	"github.com/pressly/goose/v3"
+
+	"github.com/weirq/weir/migrations"
+)
+
+// ErrSchema is returned where the schema is not the one this program uses.
+var ErrSchema = errors.New("schema mismatch")
+
+// migrationTable is goose's table under a name of our own: an application may
+// use goose itself in the same database.
+const migrationTable = "weir_migrations"
+
+// MigrationStatus is one version of the schema.
+type MigrationStatus struct {
+	Version int64
+	Name    string
+	Applied bool
+}
+
+// OpenForMigration opens a database of which nothing is assumed, to look at
+// its schema or to change it.
+func OpenForMigration(ctx context.Context, dsn string, create bool) (*Store, error) {
+	t, err := parseDSN(dsn)
+	if err != nil {
+		return nil, err
+	}
+	s := &Store{target: t}
+	if err := s.connect(ctx, 2, Options{Migrate: create}); err != nil {
+		return nil, errors.Join(err, s.Close())
+	}
+	return s, nil
+}
+
+// checkSchema makes sure the schema is this program's, migrating if allowed.
+func (s *Store) checkSchema(ctx context.Context, opts Options) error {
+	p, done, err := s.provider(ctx)
+	if err != nil {
+		return err
+	}
+	defer done()
+	have, want, err := s.versions(ctx, p)
+	if err != nil {
+		return err
+	}
+	switch {
+	case have == want:
+		return nil
+	case have > want:
+		return fmt.Errorf("database %s: %w: its schema is version %d, this program knows up to %d: use a newer weir", s, ErrSchema, have, want)
+	case have == 0 && opts.MustExist:
+		return fmt.Errorf("database %s: %w: `weir serve` or `weir migrate up` creates it", s, ErrNoDatabase)
+	case !opts.Migrate:
+		return fmt.Errorf("database %s: %w: its schema is version %d, this program needs %d: run `weir migrate up`", s, ErrSchema, have, want)
+	}
+	return s.migrateUp(ctx, p)
+}
+
+// MigrateUp brings the schema to this program's version.
+func (s *Store) MigrateUp(ctx context.Context) error {
+	p, done, err := s.provider(ctx)
+	if err != nil {
+		return err
+	}
+	defer done()
+	return s.migrateUp(ctx, p)
+}
+
+func (s *Store) migrateUp(ctx context.Context, p *goose.Provider) error {
+	unlock, err := s.lockMigrations(ctx)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	if s.target.schema != "" {
+		if _, err := s.read.ExecContext(ctx, `create schema if not exists "`+s.target.schema+`"`); err != nil {
+			return fmt.Errorf("create schema %s: %w", s.target.schema, err)
+		}
+	}
+	if _, err := p.Up(ctx); err != nil {
+		return fmt.Errorf("migrate %s: %w", s, err)
+	}
+	return nil
+}
+
+// MigrateDown takes the newest version of the schema away, and what was
+// stored in it.
+func (s *Store) MigrateDown(ctx context.Context) error {
+	p, done, err := s.provider(ctx)
+	if err != nil {
+		return err
+	}
+	defer done()
+	unlock, err := s.lockMigrations(ctx)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	if _, err := p.Down(ctx); err != nil {
+		return fmt.Errorf("migrate %s down: %w", s, err)
+	}
+	return nil
+}
+
+// MigrationStatus lists the versions this program knows.
+func (s *Store) MigrationStatus(ctx context.Context) ([]MigrationStatus, error) {
+	p, done, err := s.provider(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer done()
+	have, _, err := s.versions(ctx, p)
+	if err != nil {
+		return nil, err
+	}
+	pairs, err := migrations.For(string(s.target.dialect))
+	if err != nil {
+		return nil, err
+	}
+	out := make([]MigrationStatus, 0, len(pairs))
+	for _, pair := range pairs {
+		out = append(out, MigrationStatus{Version: pair.Version, Name: pair.Name, Applied: pair.Version <= have})
+	}
+	return out, nil
+}
+
+var versionSQL = &statement{
+	postgres: `select to_regclass($1) is not null`,
+	sqlite:   `select exists (select 1 from sqlite_schema where type = 'table' and name = $1)`,
+}
+
+// versions reads the schema's version without writing: a database that was
+// never migrated is left as it is.
+func (s *Store) versions(ctx context.Context, p *goose.Provider) (have, want int64, err error) {
+	for _, src := range p.ListSources() {
+		want = max(want, src.Version)
+	}
+	var there bool
+	if err := s.read.GetContext(ctx, &there, s.text(versionSQL), s.migrationTable()); err != nil {
+		return 0, 0, fmt.Errorf("database %s: cannot read its schema: %w", s, err)
+	}
+	if !there {
+		return 0, want, nil
+	}
+	err = s.read.GetContext(ctx, &have, `select coalesce(max(version_id), 0) from `+s.migrationTable()+` where is_applied`)
+	if err != nil {
+		return 0, 0, fmt.Errorf("database %s: cannot read its schema's version: %w", s, err)
+	}
+	return have, want, nil
+}
+
+func (s *Store) migrationTable() string {
+	if s.target.schema == "" {
+		return migrationTable
+	}
+	return s.target.schema + "." + migrationTable
+}
+
+func (s *Store) provider(ctx context.Context) (*goose.Provider, func(), error) {
+	pairs, err := migrations.For(string(s.target.dialect))
+	if err != nil {
+		return nil, nil, err
+	}
+	list := make([]*goose.Migration, 0, len(pairs))
+	for _, p := range pairs {
+		list = append(list, goose.NewGoMigration(p.Version, s.runSQL(p.Up), s.runSQL(p.Down)))
+	}
+	db, dialect, done := s.read.DB, goose.DialectPostgres, func() {}
+	if s.target.dialect == SQLite {
+		// The readers cannot write, and the writer may not be there yet.
+		writing, err := sql.Open("sqlite", s.target.sqliteURI(true))
+		if err != nil {
+			return nil, nil, fmt.Errorf("database %s: %w", s, err)
+		}
+		db, dialect, done = writing, goose.DialectSQLite3, func() { _ = writing.Close() }
+	}
+	p, err := goose.NewProvider(dialect, db, nil, goose.WithGoMigrations(list...),
+		goose.WithTableName(s.migrationTable()), goose.WithDisableGlobalRegistry(true))
+	if err != nil {
+		done()
+		return nil, nil, fmt.Errorf("migrations: %w", err)
+	}
+	return p, done, nil
+}
+
+func (s *Store) runSQL(text string) *goose.GoFunc {
+	return &goose.GoFunc{RunTx: func(ctx context.Context, tx *sql.Tx) error {
+		if s.target.dialect == Postgres {
+			text = s.qualify(text)
+		}
+		_, err := tx.ExecContext(ctx, text)
+		return err
+	}}
+}
+
+// migrationLock is the number of the advisory lock.
+const migrationLock = 0x77656972 // "weir"
+
+// lockMigrations lets one process migrate at a time. PostgreSQL: an advisory
+// lock bound to a transaction on a connection of its own, which no pooler can
+// leave behind. SQLite: an exclusive transaction on a file beside the
+// database, which ends with its process.
+func (s *Store) lockMigrations(ctx context.Context) (unlock func(), err error) {
+	driver, dsn := "postgres", s.target.dsn
+	begin := fmt.Sprintf(`begin; select pg_advisory_xact_lock(%d)`, migrationLock)
+	if s.target.dialect == SQLite {
+		u := url.URL{
+			Scheme: "file", Path: filepath.ToSlash(s.target.path) + "-migrate",
+			RawQuery: url.Values{"_pragma": {"busy_timeout(60000)"}}.Encode(),
+		}
+		driver, dsn, begin = "sqlite", u.String(), `begin exclusive`
+	}
+	db, err := sql.Open(driver, dsn)
+	if err != nil {
+		return nil, fmt.Errorf("lock migrations of %s: %w", s, err)
+	}
+	conn, err := db.Conn(ctx)
+	if err != nil {
+		_ = db.Close()
+		return nil, fmt.Errorf("lock migrations of %s: %w", s, err)
+	}
+	if _, err := conn.ExecContext(ctx, begin); err != nil {
+		_, _ = conn.ExecContext(context.WithoutCancel(ctx), `rollback`)
+		_ = conn.Close()
+		_ = db.Close()
+		return nil, fmt.Errorf("lock migrations of %s: %w", s, err)
+	}
+	return sync.OnceFunc(func() {
+		_, _ = conn.ExecContext(context.WithoutCancel(ctx), `rollback`)
+		_ = conn.Close()
+		_ = db.Close()
+	}), nil
+}

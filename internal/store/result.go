@@ -1,0 +1,239 @@
+package store
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+)
+
+// Outcome is what became of an attempt.
+type Outcome int
+
+// The outcomes of an attempt.
+const (
+	// Done: completed.
+	Done Outcome = iota
+	// Dead: a dead letter.
+	Dead
+	// DeadLost: a dead letter, because the last lease it was entitled to ran
+	// out. Its process may still report; that is refused.
+	DeadLost
+	// Retry: back in line at the end of its back-off, which is its new place.
+	Retry
+	// GiveBack: never handed to its handler, so the attempt is taken back.
+	GiveBack
+	// Interrupted: cancelled at the end of the grace of a stop; the attempt
+	// counts, but not against max_retries.
+	Interrupted
+	// Lost: back in line at its old place, because its lease ran out.
+	Lost
+
+	outcomes
+)
+
+// Result is the end of an attempt. It counts only while the job is running
+// under that claim.
+type Result struct {
+	ID      int64   `json:"id"`
+	Claim   int64   `json:"claim"`
+	UID     string  `json:"-"`
+	Outcome Outcome `json:"-"`
+	Delay   int64   `json:"delay"` // microseconds
+	Reason  string  `json:"reason"`
+	// Errors is the job's whole list of errors, this one included; unset
+	// keeps what is stored.
+	Errors string `json:"errors"`
+}
+
+const (
+	historyColumns = `id, uid, task, queue, state, rank, first_due, run_at, enqueued_at, started_at, expires_at, claim, attempt,
+       given_back, max_retries, timeout, deferrals, unique_key, args, metadata, errors, replay_of, replays, finished_at`
+	historyFrom = `select j.id, j.uid, j.task, j.queue, %s, j.rank, j.first_due, j.run_at, j.enqueued_at, j.started_at, j.expires_at, %s,
+       j.attempt, j.given_back, j.max_retries, j.timeout, j.deferrals, j.unique_key, j.args, j.metadata, j.errors, j.replay_of, j.replays, %s`
+)
+
+// The claims are matched as a set beside the ids, which keeps the plan linear
+// and is as strict: a process brings only pairs it holds, and a claim's number
+// is never used twice.
+var doneSQL = &statement{
+	postgres: `
+with j as (delete from weir_jobs where id = any($1::bigint[]) and claim = any($2::bigint[]) and state = 1 returning *)
+insert into weir_history (` + historyColumns + `)
+` + fmt.Sprintf(historyFrom, `3`, `j.claim`, `coalesce($3::bigint, `+pgNow+`)`) + ` from j`,
+	sqlite: `
+insert into weir_history (` + historyColumns + `)
+` + fmt.Sprintf(historyFrom, `3`, `j.claim`, `$3`) + `
+from weir_jobs j
+where j.id in (select value from json_each($1)) and j.claim in (select value from json_each($2)) and j.state = 1`,
+}
+
+var doneDeleteSQL = &statement{sqlite: `
+delete from weir_jobs
+where id in (select value from json_each($1)) and claim in (select value from json_each($2)) and state = 1`}
+
+// A job whose delay is nothing is in line at once. One that is given back
+// keeps its place; a retry's place is the end of its back-off.
+var backSQL = &statement{
+	postgres: `
+with c as materialized (select coalesce($2::bigint, ` + pgNow + `) as now)
+update weir_jobs j set state = case when r.delay > 0 then 2 else 0 end, lease_until = null,
+       run_at = c.now + r.delay, first_due = case when $3 = 'retry' then c.now + r.delay else j.first_due end,
+       attempt = j.attempt - case when $3 = 'give back' then 1 else 0 end,
+       given_back = j.given_back + case when $3 = 'interrupted' then 1 else 0 end,
+       claim = case when $3 = 'lost' then null else j.claim end,
+       errors = coalesce(nullif(r.errors, ''), j.errors)
+from c, json_to_recordset($1::json) as r(id bigint, claim bigint, delay bigint, errors text)
+where j.id = r.id and j.claim = r.claim and j.state = 1`,
+	sqlite: `
+update weir_jobs set state = case when r.value ->> 'delay' > 0 then 2 else 0 end, lease_until = null,
+       run_at = $2 + (r.value ->> 'delay'),
+       first_due = case when $3 = 'retry' then $2 + (r.value ->> 'delay') else first_due end,
+       attempt = attempt - case when $3 = 'give back' then 1 else 0 end,
+       given_back = given_back + case when $3 = 'interrupted' then 1 else 0 end,
+       claim = case when $3 = 'lost' then null else claim end,
+       errors = coalesce(nullif(r.value ->> 'errors', ''), errors)
+from json_each($1) r
+where weir_jobs.id = r.value ->> 'id' and claim = r.value ->> 'claim' and state = 1`,
+}
+
+var deadSQL = &statement{
+	postgres: `
+with r as (select * from json_to_recordset($1::json) as r(id bigint, claim bigint, reason text, errors text)),
+j as (delete from weir_jobs j using r where j.id = r.id and j.claim = r.claim and j.state = 1
+      returning j.*, r.reason as why, r.errors as list)
+insert into weir_dead (` + deadColumns + `)
+` + fmt.Sprintf(deadFrom, `'`+KindFailed+`'`, `j.why`, `null`, `case when $3 = 'lost' then null else j.claim end`, `coalesce(nullif(j.list, ''), j.errors)`, `coalesce($2::bigint, `+pgNow+`)`) + `
+from j order by j.id`,
+	sqlite: `
+insert into weir_dead (` + deadColumns + `)
+` + fmt.Sprintf(deadFrom, `'`+KindFailed+`'`, `r.value ->> 'reason'`, `null`, `case when $3 = 'lost' then null else j.claim end`, `coalesce(nullif(r.value ->> 'errors', ''), j.errors)`, `$2`) + `
+from json_each($1) r join weir_jobs j on j.id = r.value ->> 'id' and j.claim = r.value ->> 'claim' and j.state = 1
+order by j.id`,
+}
+
+// writeResults records the ends of attempts, set by set, and returns those
+// that no longer count. A set that is written again, because the reply to its
+// commit was lost, finds its jobs already where they belong.
+func (s *Store) writeResults(ctx context.Context, t *tx, results []Result) ([]Result, error) {
+	var sets [outcomes][]Result
+	for _, r := range results {
+		sets[r.Outcome] = append(sets[r.Outcome], r)
+	}
+	var refused []Result
+	for outcome, set := range sets {
+		if len(set) == 0 {
+			continue
+		}
+		n, err := s.writeSet(ctx, t, Outcome(outcome), set)
+		if err != nil {
+			return nil, fmt.Errorf("write %d results: %w", len(set), err)
+		}
+		if n == int64(len(set)) {
+			continue
+		}
+		late, err := s.late(ctx, t, set)
+		if err != nil {
+			return nil, err
+		}
+		refused = append(refused, late...)
+	}
+	return refused, nil
+}
+
+func (s *Store) writeSet(ctx context.Context, t *tx, outcome Outcome, set []Result) (int64, error) {
+	switch outcome {
+	case Done:
+		return s.writeDone(ctx, t, set)
+	case Dead:
+		return s.writeDead(ctx, t, set, "")
+	case DeadLost:
+		return s.writeDead(ctx, t, set, "lost")
+	case Retry:
+		return s.execJSON(ctx, t, backSQL, set, s.given(), "retry")
+	case GiveBack:
+		return s.execJSON(ctx, t, backSQL, set, s.given(), "give back")
+	case Interrupted:
+		return s.execJSON(ctx, t, backSQL, set, s.given(), "interrupted")
+	case Lost:
+		return s.execJSON(ctx, t, backSQL, set, s.given(), "lost")
+	case outcomes:
+	}
+	return 0, fmt.Errorf("no such outcome: %d", outcome)
+}
+
+func (s *Store) writeDead(ctx context.Context, t *tx, set []Result, why string) (int64, error) {
+	n, err := s.execJSON(ctx, t, deadSQL, set, s.given(), why)
+	if err == nil && n > 0 && s.target.dialect == SQLite {
+		ids, claims := pairs(set)
+		_, err = s.exec(ctx, t, doneDeleteSQL, s.ids(ids), s.ids(claims))
+	}
+	return n, err
+}
+
+func (s *Store) writeDone(ctx context.Context, t *tx, set []Result) (int64, error) {
+	ids, claims := pairs(set)
+	n, err := s.exec(ctx, t, doneSQL, s.ids(ids), s.ids(claims), s.given())
+	if err == nil && n > 0 && s.target.dialect == SQLite {
+		_, err = s.exec(ctx, t, doneDeleteSQL, s.ids(ids), s.ids(claims))
+	}
+	return n, err
+}
+
+// pairs splits results into ids and the set of their claims.
+func pairs(set []Result) (ids, claims []int64) {
+	seen := map[int64]struct{}{}
+	for _, r := range set {
+		ids = append(ids, r.ID)
+		if _, ok := seen[r.Claim]; !ok {
+			seen[r.Claim] = struct{}{}
+			claims = append(claims, r.Claim)
+		}
+	}
+	return ids, claims
+}
+
+// Where results of these claims went that are no longer running.
+var settledSQL = &statement{
+	postgres: `
+select uid from weir_jobs where id = any($1::bigint[]) and claim = any($2::bigint[]) and state <> 1
+union all select uid from weir_history where id = any($1::bigint[]) and claim = any($2::bigint[])
+union all select job_id from weir_dead
+where job_id = any(array(select value::uuid from json_array_elements_text($3::json))) and claim = any($2::bigint[])`,
+	sqlite: `
+select uid from weir_jobs where id in (select value from json_each($1)) and claim in (select value from json_each($2)) and state <> 1
+union all select uid from weir_history where id in (select value from json_each($1)) and claim in (select value from json_each($2))
+union all select job_id from weir_dead
+where job_id in (select value from json_each($3)) and claim in (select value from json_each($2))`,
+}
+
+// late returns the results of a set that count for nothing: the job went to
+// another claim, or was cancelled. What this very result made of its job in
+// an earlier try is not late.
+func (s *Store) late(ctx context.Context, t *tx, set []Result) ([]Result, error) {
+	ids, claims := pairs(set)
+	uids := make([]string, len(set))
+	for i, r := range set {
+		uids[i] = r.UID
+	}
+	doc, err := json.Marshal(uids)
+	if err != nil {
+		return nil, fmt.Errorf("encode ids: %w", err)
+	}
+	rows, err := selectRows[struct {
+		UID string `db:"uid"`
+	}](ctx, t, s.text(settledSQL), s.ids(ids), s.ids(claims), string(doc))
+	if err != nil {
+		return nil, fmt.Errorf("look for late results: %w", err)
+	}
+	settled := make(map[string]struct{}, len(rows))
+	for _, r := range rows {
+		settled[r.UID] = struct{}{}
+	}
+	var late []Result
+	for _, r := range set {
+		if _, ok := settled[r.UID]; !ok {
+			late = append(late, r)
+		}
+	}
+	return late, nil
+}

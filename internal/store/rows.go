@@ -1,0 +1,52 @@
+package store
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/jmoiron/sqlx"
+)
+
+// selectJSON asks with one set, as a JSON document, as $1.
+func selectJSON[T any](ctx context.Context, s *Store, h Handle, st *statement, set any) ([]T, error) {
+	doc, err := json.Marshal(set)
+	if err != nil {
+		return nil, fmt.Errorf("encode a set of parameters: %w", err)
+	}
+	return selectRows[T](ctx, h, s.text(st), string(doc))
+}
+
+// selectRows reads all rows of a question.
+func selectRows[T any](ctx context.Context, h Handle, text string, args ...any) ([]T, error) {
+	rows, err := h.QueryContext(ctx, text, args...)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var out []T
+	if err := sqlx.StructScan(rows, &out); err != nil {
+		return nil, err
+	}
+	return out, errors.Join(rows.Err(), rows.Close())
+}
+
+// execJSON runs a statement for one set, as a JSON document in $1, and
+// returns how many rows it touched.
+func (s *Store) execJSON(ctx context.Context, h Handle, st *statement, set any, more ...any) (int64, error) {
+	doc, err := json.Marshal(set)
+	if err != nil {
+		return 0, fmt.Errorf("encode a set of parameters: %w", err)
+	}
+	return s.exec(ctx, h, st, append([]any{string(doc)}, more...)...)
+}
+
+// exec runs a statement and returns how many rows it touched.
+func (s *Store) exec(ctx context.Context, h Handle, st *statement, args ...any) (int64, error) {
+	res, err := h.ExecContext(ctx, s.text(st), args...)
+	if err != nil {
+		return 0, err
+	}
+	return res.RowsAffected()
+}

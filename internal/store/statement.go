@@ -1,0 +1,50 @@
+package store
+
+import (
+	"regexp"
+	"strings"
+)
+
+// statement is one question in both dialects. Where they agree, sqlite is
+// empty. Parameters are $1, $2, ... in both; JSON documents and arrays carry
+// sets, so that a statement's text never depends on how many rows it is for.
+type statement struct {
+	postgres string
+	sqlite   string
+}
+
+// pgNow is the database's clock in microseconds, read when it is evaluated.
+const pgNow = `(extract(epoch from clock_timestamp()) * 1000000)::bigint`
+
+var (
+	tableName = regexp.MustCompile(`\bweir_(jobs|history|dead|limits|tasks|queues)\b`)
+	parameter = regexp.MustCompile(`\$(\d+)`)
+)
+
+// text is the statement for this store: PostgreSQL's tables are qualified, so
+// that it means the same whatever the search path of the caller's own
+// connection is.
+func (s *Store) text(st *statement) string {
+	if cached, ok := s.texts.Load(st); ok {
+		return cached.(string) //nolint:forcetypeassert // only strings are stored
+	}
+	text := st.postgres
+	if s.target.dialect == SQLite {
+		if st.sqlite != "" {
+			text = st.sqlite
+		}
+		text = parameter.ReplaceAllString(text, "?$1")
+	} else {
+		text = s.qualify(text)
+	}
+	text = strings.TrimSpace(text)
+	s.texts.Store(st, text)
+	return text
+}
+
+func (s *Store) qualify(text string) string {
+	if s.target.schema == "" {
+		return text
+	}
+	return tableName.ReplaceAllString(text, `"`+s.target.schema+`".$0`)
+}

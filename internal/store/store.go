@@ -1,0 +1,181 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/jmoiron/sqlx"
+	_ "github.com/lib/pq"  // driver "postgres"
+	_ "modernc.org/sqlite" // driver "sqlite"
+
+	"github.com/weirq/weir/internal/clock"
+)
+
+// Store is a database with Weir's tables. It is safe for concurrent use.
+type Store struct {
+	target target
+	clock  clock.Clock
+	// fixed is the injected clock; nil where PostgreSQL's own is asked.
+	fixed clock.Clock
+
+	// read answers questions. On PostgreSQL it writes too; on SQLite it
+	// cannot, and writer is the one connection that does.
+	read   *sqlx.DB
+	writer *writer
+	// engine is PostgreSQL's pool for turns and lease renewals, so that
+	// handlers with many calls under way cannot starve them.
+	engine *sqlx.DB
+
+	texts sync.Map // *statement -> string
+	group group
+	wakes wakes
+}
+
+// Options say how a store is opened. The zero value is right for production.
+type Options struct {
+	// Clock replaces the clocks of the host and of the database, for tests.
+	Clock clock.Clock
+	// MaxConns bounds the connections that questions and enqueues may use.
+	// Default: 10.
+	MaxConns int
+	// Migrate brings the schema up before the store is used. Without it a
+	// schema that is not this program's is an error.
+	Migrate bool
+	// MustExist refuses a database that has no Weir tables.
+	MustExist bool
+}
+
+// ErrNoDatabase is returned when there is nothing to open and Options forbid
+// to create it.
+var ErrNoDatabase = errors.New("no Weir database there")
+
+// Open opens the database that dsn names (sqlite:PATH or postgres://...).
+func Open(ctx context.Context, dsn string, opts Options) (*Store, error) {
+	t, err := parseDSN(dsn)
+	if err != nil {
+		return nil, err
+	}
+	s := &Store{target: t, clock: opts.Clock, fixed: opts.Clock}
+	if s.clock == nil {
+		s.clock = clock.System{}
+	}
+	conns := opts.MaxConns
+	if conns <= 0 {
+		conns = 10
+	}
+	if err := s.connect(ctx, conns, opts); err != nil {
+		return nil, errors.Join(err, s.Close())
+	}
+	if err := s.checkSchema(ctx, opts); err != nil {
+		return nil, errors.Join(err, s.Close())
+	}
+	if t.dialect == SQLite {
+		if s.writer, err = openWriter(ctx, t); err != nil {
+			return nil, errors.Join(err, s.Close())
+		}
+	}
+	return s, nil
+}
+
+func (s *Store) connect(ctx context.Context, conns int, opts Options) error {
+	driver, dsn := "postgres", s.target.dsn
+	if s.target.dialect == SQLite {
+		if !opts.Migrate {
+			if _, err := os.Stat(s.target.path); err != nil {
+				return fmt.Errorf("database sqlite:%s: %w: `weir serve` or `weir migrate up` creates it", s.target.path, ErrNoDatabase)
+			}
+		}
+		if _, err := os.Stat(filepath.Dir(s.target.path)); err != nil {
+			return fmt.Errorf("database sqlite:%s: its folder cannot be used: %w", s.target.path, err)
+		}
+		driver, dsn = "sqlite", s.target.sqliteURI(false)
+	}
+	db, err := sqlx.Open(driver, dsn)
+	if err != nil {
+		return fmt.Errorf("database %s: %w", s, err)
+	}
+	db.SetMaxOpenConns(conns)
+	db.SetMaxIdleConns(conns)
+	db.SetConnMaxIdleTime(5 * time.Minute)
+	s.read = db
+	if s.target.dialect == SQLite {
+		return nil
+	}
+	if err := db.PingContext(ctx); err != nil {
+		return fmt.Errorf("database %s: cannot connect: %w", s, err)
+	}
+	if s.engine, err = sqlx.Open(driver, dsn); err != nil {
+		return fmt.Errorf("database %s: %w", s, err)
+	}
+	s.engine.SetMaxOpenConns(2)
+	s.engine.SetMaxIdleConns(2)
+	return nil
+}
+
+// Close releases the connections. Nothing may be under way.
+func (s *Store) Close() error {
+	s.group.wg.Wait()
+	var errs []error
+	if s.writer != nil {
+		errs = append(errs, s.writer.close())
+	}
+	for _, db := range []*sqlx.DB{s.engine, s.read} {
+		if db != nil {
+			errs = append(errs, db.Close())
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// Dialect tells which database this is.
+func (s *Store) Dialect() Dialect { return s.target.dialect }
+
+// String names the database without its password.
+func (s *Store) String() string {
+	if s.target.dialect == SQLite {
+		return "sqlite:" + s.target.path
+	}
+	return redact(s.target.dsn)
+}
+
+// Clock is the clock that timers follow; stored times come from Now.
+func (s *Store) Clock() clock.Clock { return s.clock }
+
+// Handle is a connection or a transaction that is open: of Weir's own, or the
+// caller's (*sql.Tx, *sql.Conn, *sqlx.Tx, a driver's stdlib wrapper).
+type Handle interface {
+	ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error)
+	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
+}
+
+// given is the time to bind where a statement takes one: the injected or the
+// host's clock, or nil where PostgreSQL reads its own.
+func (s *Store) given() any {
+	switch {
+	case s.fixed != nil:
+		return s.fixed.Now().UnixMicro()
+	case s.target.dialect == SQLite:
+		return s.clock.Now().UnixMicro()
+	}
+	return nil
+}
+
+var nowSQL = &statement{
+	postgres: `select coalesce($1::bigint, ` + pgNow + `)`,
+	sqlite:   `select $1`,
+}
+
+// Now is the store's time, in microseconds: the database's on PostgreSQL.
+func (s *Store) Now(ctx context.Context) (int64, error) {
+	var now int64
+	if err := s.read.GetContext(ctx, &now, s.text(nowSQL), s.given()); err != nil {
+		return 0, fmt.Errorf("read the database's clock: %w", err)
+	}
+	return now, nil
+}

@@ -1,0 +1,94 @@
+package store
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+)
+
+// Survey is what a process that looks around finds: hints for its next turn,
+// read without a lock.
+type Survey struct {
+	Lines []Line           // with waiting jobs
+	Due   int64            // the next scheduled job; 0: none
+	Lease int64            // the next lease to run out; 0: none
+	Held  map[string]int64 // the holds of limits, by name
+	Now   int64
+}
+
+// The lines are found by skipping through the line index, a probe each,
+// whatever the backlog.
+var surveySQL = &statement{
+	postgres: `
+with recursive l(task, queue) as (
+    select t.task, (select min(j.queue) from weir_jobs j where j.state = 0 and j.task = t.task)
+    from (select value collate "C" as task from json_array_elements_text($1::json)) t
+    union all
+    select l.task, (select min(j.queue) from weir_jobs j where j.state = 0 and j.task = l.task and j.queue > l.queue)
+    from l where l.queue is not null
+)
+select 'line' as kind, task as name, queue, 0::bigint as at from l where queue is not null
+union all select 'limit', name, '', held_until from weir_limits
+where key = '' and name = any(array(select value from json_array_elements_text($2::json)))
+union all select 'due', '', '', min(run_at) from weir_jobs where state = 2
+union all select 'lease', '', '', min(lease_until) from weir_jobs where lease_until is not null
+union all select 'now', '', '', coalesce($3::bigint, ` + pgNow + `)`,
+	sqlite: `
+with recursive l(task, queue) as (
+    select t.value, (select min(j.queue) from weir_jobs j where j.state = 0 and j.task = t.value) from json_each($1) t
+    union all
+    select l.task, (select min(j.queue) from weir_jobs j where j.state = 0 and j.task = l.task and j.queue > l.queue)
+    from l where l.queue is not null
+)
+select 'line' as kind, task as name, queue, 0 as at from l where queue is not null
+union all select 'limit', name, '', held_until from weir_limits where key = '' and name in (select value from json_each($2))
+union all select 'due', '', '', min(run_at) from weir_jobs where state = 2
+union all select 'lease', '', '', min(lease_until) from weir_jobs where lease_until is not null
+union all select 'now', '', '', $3`,
+}
+
+// Survey looks for the lines of tasks that have waiting jobs, the holds of
+// limits, and the next times at which something is due.
+func (s *Store) Survey(ctx context.Context, tasks, limits []string) (Survey, error) {
+	out := Survey{Held: map[string]int64{}}
+	taskDoc, err := json.Marshal(tasks)
+	if err != nil {
+		return out, fmt.Errorf("encode tasks: %w", err)
+	}
+	limitDoc, err := json.Marshal(limits)
+	if err != nil {
+		return out, fmt.Errorf("encode limits: %w", err)
+	}
+	db := s.read
+	if s.engine != nil {
+		db = s.engine
+	}
+	rows, err := selectRows[struct {
+		Kind  string `db:"kind"`
+		Name  string `db:"name"`
+		Queue string `db:"queue"`
+		At    *int64 `db:"at"`
+	}](ctx, db, s.text(surveySQL), string(taskDoc), string(limitDoc), s.given())
+	if err != nil {
+		return out, fmt.Errorf("look for work: %w", err)
+	}
+	for _, r := range rows {
+		var at int64
+		if r.At != nil {
+			at = *r.At
+		}
+		switch r.Kind {
+		case "line":
+			out.Lines = append(out.Lines, Line{Task: r.Name, Queue: r.Queue})
+		case "limit":
+			out.Held[r.Name] = at
+		case "due":
+			out.Due = at
+		case "lease":
+			out.Lease = at
+		case "now":
+			out.Now = at
+		}
+	}
+	return out, nil
+}

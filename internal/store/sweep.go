@@ -1,0 +1,187 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"fmt"
+	"time"
+)
+
+// One sweep takes at most so many jobs; more of them, and the next follows.
+const (
+	promoteRows = 1000
+	reclaimRows = 500
+)
+
+// Swept is what a sweep brought back into line.
+type Swept struct {
+	Lines    []Line
+	Promoted int // scheduled jobs whose time came
+	Lost     int // jobs whose lease ran out: back in line
+	Dead     int // jobs whose last lease ran out: dead letters
+	// The next times at which a sweep is due; 0: none known.
+	Due, Lease int64
+	Now        int64
+	At         time.Time // the process's own time when Now was read
+}
+
+// LeaseLost is the reason of a dead letter whose last lease ran out.
+const LeaseLost = "lease lost"
+
+// DefaultMaxRetries is how often a failed job is tried again if neither it nor
+// its task says so.
+const DefaultMaxRetries = 3
+
+// OutOfStarts tells whether a job that was started attempt times, of which
+// givenBack do not count, may not be started again.
+func OutOfStarts(attempt, givenBack, maxRetries int) bool {
+	return attempt-givenBack > maxRetries
+}
+
+// The clock stands in a select of its own: a volatile function beside a
+// column could not use the column's index.
+var promoteSQL = &statement{
+	postgres: `
+update weir_jobs set state = 0 where id = any(array(
+    select id from weir_jobs where state = 2 and run_at <= (select coalesce($1::bigint, ` + pgNow + `))
+    order by run_at limit $2 for update skip locked))
+returning task, queue`,
+	sqlite: `
+update weir_jobs set state = 0 where id in (
+    select id from weir_jobs where state = 2 and run_at <= $1 order by run_at limit $2)
+returning task, queue`,
+}
+
+var lapsedSQL = &statement{
+	postgres: `
+select id, uid, task, queue, claim, attempt, given_back, errors,
+       coalesce(max_retries, (select t.max_retries from weir_tasks t where t.name = j.task)) as max_retries, c.now
+from (select coalesce($1::bigint, ` + pgNow + `) as now offset 0) c,
+lateral (select * from weir_jobs where lease_until <= c.now order by lease_until limit $2 for update skip locked) j`,
+	sqlite: `
+select id, uid, task, queue, claim, attempt, given_back, errors,
+       coalesce(max_retries, (select t.max_retries from weir_tasks t where t.name = weir_jobs.task)) as max_retries, $1 as now
+from weir_jobs where lease_until <= $1 order by lease_until limit $2`,
+}
+
+// sweep promotes scheduled jobs and takes back jobs whose lease ran out.
+func (s *Store) sweep(ctx context.Context, t *tx) (Swept, error) {
+	var out Swept
+	lines := map[Line]struct{}{}
+	due, err := selectRows[Line](ctx, t, s.text(promoteSQL), s.given(), promoteRows)
+	if err != nil {
+		return out, fmt.Errorf("bring scheduled jobs into line: %w", err)
+	}
+	for _, l := range due {
+		lines[l] = struct{}{}
+	}
+	out.Promoted = len(due)
+
+	lapsed, err := selectRows[struct {
+		Job
+		Now int64 `db:"now"`
+	}](ctx, t, s.text(lapsedSQL), s.given(), reclaimRows)
+	if err != nil {
+		return out, fmt.Errorf("look for lost leases: %w", err)
+	}
+	results := make([]Result, 0, len(lapsed))
+	for _, j := range lapsed {
+		maxRetries := DefaultMaxRetries
+		if j.MaxRetries.Valid {
+			maxRetries = int(j.MaxRetries.Int64)
+		}
+		r := Result{ID: j.ID, UID: j.UID, Claim: j.Claim.Int64, Outcome: Lost}
+		r.Errors = AppendError(j.Errors.String, AttemptError{Attempt: j.Attempt, At: j.Now, Error: LeaseLost})
+		if OutOfStarts(j.Attempt, j.GivenBack, maxRetries) {
+			r.Outcome, r.Reason = DeadLost, LeaseLost
+			out.Dead++
+		} else {
+			lines[Line{j.Task, j.Queue}] = struct{}{}
+			out.Lost++
+		}
+		results = append(results, r)
+	}
+	if _, err := s.writeResults(ctx, t, results); err != nil {
+		return out, fmt.Errorf("take back lost leases: %w", err)
+	}
+	for l := range lines {
+		out.Lines = append(out.Lines, l)
+	}
+	next, err := selectRows[struct {
+		Due   sql.NullInt64 `db:"due"`
+		Lease sql.NullInt64 `db:"lease"`
+		Now   int64         `db:"now"`
+	}](ctx, t, s.text(nextSQL), s.given())
+	if err != nil {
+		return out, fmt.Errorf("look for the next scheduled job: %w", err)
+	}
+	out.At = s.clock.Now()
+	out.Due, out.Lease, out.Now = next[0].Due.Int64, next[0].Lease.Int64, next[0].Now
+	return out, nil
+}
+
+var nextSQL = &statement{
+	postgres: `
+select (select min(run_at) from weir_jobs where state = 2) as due,
+       (select min(lease_until) from weir_jobs where lease_until is not null) as lease,
+       coalesce($1::bigint, ` + pgNow + `) as now`,
+	sqlite: `
+select (select min(run_at) from weir_jobs where state = 2) as due,
+       (select min(lease_until) from weir_jobs where lease_until is not null) as lease, $1 as now`,
+}
+
+// A job keeps the errors of so many attempts: the first, and the latest.
+const keptErrors = 50
+
+// AppendError adds an attempt's error to a job's list.
+func AppendError(list string, e AttemptError) string {
+	errs := append(ParseErrors(list), e)
+	if n := len(errs); n > keptErrors {
+		errs = append(errs[:1], errs[n-keptErrors+1:]...)
+	}
+	doc, _ := json.Marshal(errs) // strings and numbers always encode
+	return string(doc)
+}
+
+var renewSQL = &statement{
+	postgres: `
+update weir_jobs set lease_until = (select coalesce($3::bigint, ` + pgNow + `)) + $4
+where id = any($1::bigint[]) and claim = any($2::bigint[]) and state = 1
+returning id`,
+	sqlite: `
+update weir_jobs set lease_until = $3 + $4
+where id in (select value from json_each($1)) and claim in (select value from json_each($2)) and state = 1
+returning id`,
+}
+
+// Held names a running job by its id and the claim that started it.
+type Held struct{ ID, Claim int64 }
+
+// Renew extends the leases of the jobs named and returns the ids of those it
+// could extend: the others are no longer this process's.
+func (s *Store) Renew(ctx context.Context, held []Held, lease int64) (map[int64]struct{}, error) {
+	kept := make(map[int64]struct{}, len(held))
+	set := make([]Result, len(held))
+	for i, h := range held {
+		set[i] = Result{ID: h.ID, Claim: h.Claim}
+	}
+	ids, claims := pairs(set)
+	err := s.writeOn(ctx, s.engine, beginPostgresTurn, func(t *tx) error {
+		rows, err := selectRows[struct {
+			ID int64 `db:"id"`
+		}](ctx, t, s.text(renewSQL), s.ids(ids), s.ids(claims), s.given(), lease)
+		if err != nil {
+			return err
+		}
+		clear(kept)
+		for _, r := range rows {
+			kept[r.ID] = struct{}{}
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("renew %d leases: %w", len(held), err)
+	}
+	return kept, nil
+}

@@ -1,0 +1,255 @@
+package store
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/jmoiron/sqlx"
+	"github.com/lib/pq"
+)
+
+// TurnRequest is what a process brings to a turn.
+type TurnRequest struct {
+	Results []Result
+	// Sweep also brings due scheduled jobs and jobs whose lease ran out back
+	// into line.
+	Sweep bool
+	// Limits are locked, in the order given: by name.
+	Limits []Declared
+	// Claim names the jobs this turn starts. It is unique for ever, and the
+	// fencing token of those jobs.
+	Claim int64
+	Lease time.Duration
+	// Admit decides. It may be called again when the transaction is retried.
+	Admit Admission
+}
+
+// Admission decides on values who may start.
+type Admission interface {
+	// Ask says how much to read of which line, given the locked limits, in
+	// the order of the request.
+	Ask(now int64, limits []Limit) []Ask
+	// Decide says what becomes of what was read, one slice for each Ask, in
+	// line order.
+	Decide(read [][]Candidate) Plan
+}
+
+// Ask reads the first Max jobs of a line.
+type Ask struct {
+	Line
+	Max int
+	// Fresh leaves out the jobs that were granted before.
+	Fresh bool
+}
+
+// Candidate is a waiting job, as far as admission looks at it.
+type Candidate struct {
+	ID       int64
+	Rank     int
+	FirstDue int64
+	Granted  bool // it was started before
+}
+
+// Plan is what admission decided.
+type Plan struct {
+	Start []int64
+	Defer []int64
+	Shed  []Shed
+	Save  []Limit // locked rows that changed
+}
+
+// DeferFor is by how much a deferred job's run_at is put off.
+const DeferFor = time.Second
+
+// TurnResult is what a turn did.
+type TurnResult struct {
+	// Now is the clock read under the locks; At is the process's own time
+	// at that moment, to time what follows from.
+	Now int64
+	At  time.Time
+
+	Started []Job
+	Refused []Result // late results: somebody else has the job
+	Swept   Swept
+}
+
+// Turn is the one transaction of a look: results first, before any limit is
+// locked; then the limits' rows; then the clock; then what admission decides.
+func (s *Store) Turn(ctx context.Context, req TurnRequest) (TurnResult, error) {
+	var out TurnResult
+	err := s.writeOn(ctx, s.engine, beginPostgresTurn, func(t *tx) error {
+		out = TurnResult{}
+		return s.turn(ctx, t, &req, &out)
+	})
+	if err != nil {
+		return TurnResult{}, fmt.Errorf("turn: %w", err)
+	}
+	return out, nil
+}
+
+func (s *Store) turn(ctx context.Context, t *tx, req *TurnRequest, out *TurnResult) (err error) {
+	if out.Refused, err = s.writeResults(ctx, t, req.Results); err != nil {
+		return err
+	}
+	if req.Sweep {
+		if out.Swept, err = s.sweep(ctx, t); err != nil {
+			return err
+		}
+	}
+	if req.Admit == nil {
+		return nil
+	}
+	limits, now, err := s.lockLimits(ctx, t, req.Limits)
+	if err != nil {
+		return err
+	}
+	out.Now, out.At = now, s.clock.Now()
+	read, err := s.candidates(ctx, t, req.Admit.Ask(now, limits))
+	if err != nil {
+		return err
+	}
+	plan := req.Admit.Decide(read)
+	if out.Started, err = s.start(ctx, t, plan.Start, now, req.Claim, req.Lease); err != nil {
+		return err
+	}
+	if err := s.deferJobs(ctx, t, plan.Defer, now); err != nil {
+		return err
+	}
+	if err := s.shed(ctx, t, plan.Shed, now); err != nil {
+		return err
+	}
+	return s.saveLimits(ctx, t, plan.Save)
+}
+
+// One bounded walk of the line index for each line asked.
+var candidatesSQL = &statement{
+	postgres: `
+select l.n - 1, j.id, j.rank, j.first_due, j.started_at is not null
+from unnest($1::text[], $2::text[], $3::int[], $4::bool[]) with ordinality as l(task, queue, k, fresh, n),
+lateral (
+    select id, rank, first_due, started_at from weir_jobs
+    where state = 0 and task = l.task and queue = l.queue and (not l.fresh or started_at is null)
+    order by rank, first_due, id limit l.k
+    for update skip locked
+) j`,
+	sqlite: `
+select $5, id, rank, first_due, started_at is not null from weir_jobs
+where state = 0 and task = $1 and queue = $2 and (not $4 or started_at is null)
+order by rank, first_due, id limit $3`,
+}
+
+func (s *Store) candidates(ctx context.Context, t *tx, asks []Ask) ([][]Candidate, error) {
+	read := make([][]Candidate, len(asks))
+	if s.target.dialect == SQLite {
+		for i, a := range asks {
+			if err := s.readCandidates(ctx, t, read, a.Task, a.Queue, a.Max, a.Fresh, i); err != nil {
+				return nil, err
+			}
+		}
+		return read, nil
+	}
+	if len(asks) == 0 {
+		return read, nil
+	}
+	n := len(asks)
+	tasks, queues, maxs, fresh := make([]string, n), make([]string, n), make([]int64, n), make([]bool, n)
+	for i, a := range asks {
+		tasks[i], queues[i], maxs[i], fresh[i] = a.Task, a.Queue, int64(a.Max), a.Fresh
+	}
+	err := s.readCandidates(ctx, t, read, pq.Array(tasks), pq.Array(queues), pq.Array(maxs), pq.Array(fresh))
+	if err != nil {
+		return nil, err
+	}
+	return read, nil
+}
+
+func (s *Store) readCandidates(ctx context.Context, t *tx, read [][]Candidate, args ...any) error {
+	rows, err := t.QueryContext(ctx, s.text(candidatesSQL), args...)
+	if err != nil {
+		return fmt.Errorf("read lines: %w", err)
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var n int
+		var c Candidate
+		if err := rows.Scan(&n, &c.ID, &c.Rank, &c.FirstDue, &c.Granted); err != nil {
+			return fmt.Errorf("read lines: %w", err)
+		}
+		read[n] = append(read[n], c)
+	}
+	if err := rows.Err(); err != nil {
+		return fmt.Errorf("read lines: %w", err)
+	}
+	return nil
+}
+
+// Everything but the payload of history: what a handler may see.
+const startedColumns = `id, uid, task, queue, state, rank, first_due, run_at, enqueued_at, started_at, expires_at, claim, attempt,
+       given_back, max_retries, timeout, deferrals, unique_key, args, metadata, errors, replay_of, replays`
+
+var startSQL = &statement{
+	postgres: `
+update weir_jobs set state = 1, attempt = attempt + 1, started_at = $2, claim = $3, lease_until = $4
+where id = any($1::bigint[]) returning ` + startedColumns,
+	sqlite: `
+update weir_jobs set state = 1, attempt = attempt + 1, started_at = $2, claim = $3, lease_until = $4
+where id in (select value from json_each($1)) returning ` + startedColumns,
+}
+
+func (s *Store) start(ctx context.Context, t *tx, ids []int64, now, claim int64, lease time.Duration) ([]Job, error) {
+	if len(ids) == 0 {
+		return nil, nil
+	}
+	jobs, err := selectRows[Job](ctx, t, s.text(startSQL), s.ids(ids), now, claim, now+lease.Microseconds())
+	if err != nil {
+		return nil, fmt.Errorf("start %d jobs: %w", len(ids), err)
+	}
+	if len(jobs) != len(ids) {
+		return nil, fmt.Errorf("start %d jobs: %d were there", len(ids), len(jobs))
+	}
+	return jobs, nil
+}
+
+var deferSQL = &statement{
+	postgres: `update weir_jobs set run_at = $2, deferrals = deferrals + 1 where id = any($1::bigint[])`,
+	sqlite:   `update weir_jobs set run_at = $2, deferrals = deferrals + 1 where id in (select value from json_each($1))`,
+}
+
+func (s *Store) deferJobs(ctx context.Context, t *tx, ids []int64, now int64) error {
+	if len(ids) == 0 {
+		return nil
+	}
+	if _, err := s.exec(ctx, t, deferSQL, s.ids(ids), now+DeferFor.Microseconds()); err != nil {
+		return fmt.Errorf("defer %d jobs: %w", len(ids), err)
+	}
+	return nil
+}
+
+// ids is a set of ids as one parameter.
+func (s *Store) ids(ids []int64) any {
+	if s.target.dialect == Postgres {
+		return pq.Array(ids)
+	}
+	doc, _ := json.Marshal(ids) // numbers always encode
+	return string(doc)
+}
+
+var claimedSQL = &statement{
+	postgres: `select ` + startedColumns + ` from weir_jobs where lease_until is not null and claim = $1`,
+}
+
+// Claimed returns the jobs that a claim started and still has: asked after a
+// commit whose outcome is unknown.
+func (s *Store) Claimed(ctx context.Context, claim int64) ([]Job, error) {
+	var db sqlx.QueryerContext = s.read
+	if s.engine != nil {
+		db = s.engine
+	}
+	var jobs []Job
+	if err := sqlx.SelectContext(ctx, db, &jobs, s.text(claimedSQL), claim); err != nil {
+		return nil, fmt.Errorf("look up claim %d: %w", claim, err)
+	}
+	return jobs, nil
+}

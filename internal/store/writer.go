@@ -1,0 +1,84 @@
+package store
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/jmoiron/sqlx"
+
+	"github.com/weirq/weir/internal/clock"
+)
+
+// writer is SQLite's one writing connection. Within the process writers wait
+// here, in turn, rather than in SQLite's busy handler, which polls.
+type writer struct {
+	db    *sqlx.DB
+	conn  *sqlx.Conn
+	stmts *stmtCache
+	turn  chan struct{} // holds one token: who has it may write
+}
+
+func openWriter(ctx context.Context, t target) (*writer, error) {
+	db, err := sqlx.Open("sqlite", t.sqliteURI(true))
+	if err != nil {
+		return nil, fmt.Errorf("database sqlite:%s: %w", t.path, err)
+	}
+	db.SetMaxOpenConns(1)
+	// The connection outlives the call that opens it.
+	conn, err := db.Connx(context.WithoutCancel(ctx))
+	if err != nil {
+		_ = db.Close()
+		return nil, fmt.Errorf("database sqlite:%s: cannot be opened for writing: %w", t.path, err)
+	}
+	w := &writer{db: db, conn: conn, stmts: &stmtCache{byText: map[string]*sqlx.Stmt{}}, turn: make(chan struct{}, 1)}
+	w.turn <- struct{}{}
+	return w, nil
+}
+
+func (w *writer) lock(ctx context.Context) error {
+	select {
+	case <-w.turn:
+		return nil
+	default:
+	}
+	select {
+	case <-w.turn:
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("wait for the writer: %w", ctx.Err())
+	}
+}
+
+func (w *writer) unlock() { w.turn <- struct{}{} }
+
+func (w *writer) close() error {
+	<-w.turn
+	w.stmts.close()
+	_ = w.conn.Close()
+	return w.db.Close()
+}
+
+// stmtCache keeps statements prepared on one connection.
+type stmtCache struct{ byText map[string]*sqlx.Stmt }
+
+func (c *stmtCache) get(ctx context.Context, conn *sqlx.Conn, text string) (*sqlx.Stmt, error) {
+	if st, ok := c.byText[text]; ok {
+		return st, nil
+	}
+	st, err := conn.PreparexContext(ctx, text)
+	if err != nil {
+		return nil, err
+	}
+	c.byText[text] = st
+	return st, nil
+}
+
+func (c *stmtCache) close() {
+	for _, st := range c.byText {
+		_ = st.Close()
+	}
+}
+
+// clockForPauses times the pauses between two tries: real time even under an
+// injected clock, which nobody moves while a call is under way.
+func (*Store) clockForPauses() clock.Clock { return clock.System{} }
