@@ -36,18 +36,21 @@ type DeadLetter struct {
 type DeadFilter struct {
 	IDs         []int64
 	Kind        string
+	NotKind     string // all kinds but this one
 	Task, Queue string
 	Before      int64 // a cursor: ids before this one; 0: from the newest
+	After       int64 // a cursor of ReplayDead: ids after this one
 	Limit       int
 }
 
 const deadView = `id, job_id, kind, task, queue, reason, metadata, job_metadata, %s as args, length(args) as args_size, rank, attempt,
        errors, unique_key, max_retries, timeout, deferrals, enqueued_at, first_due, dead_at, replays`
 
-const deadWhere = ` from weir_dead where id < $1 and ($2 = '' or kind = $2) and ($3 = '' or task = $3) and ($4 = '' or queue = $4)`
+const deadWhere = ` from weir_dead where id < $1 and ($2 = '' or kind = $2) and ($3 = '' or task = $3) and ($4 = '' or queue = $4)
+  and ($5 = '' or kind <> $5)`
 
 var listDeadSQL = &statement{postgres: `select ` +
-	fmt.Sprintf(deadView, fmt.Sprintf(`case when length(args) <= %d then args end`, listedArgs)) + deadWhere + ` order by id desc limit $5`}
+	fmt.Sprintf(deadView, fmt.Sprintf(`case when length(args) <= %d then args end`, listedArgs)) + deadWhere + ` order by id desc limit $6`}
 
 // ListDead returns dead letters, the newest first, without arguments that are
 // longer than 4 KiB.
@@ -56,7 +59,7 @@ func (s *Store) ListDead(ctx context.Context, f DeadFilter) ([]DeadLetter, error
 	if before == 0 {
 		before = 1<<63 - 1
 	}
-	rows, err := selectRows[DeadLetter](ctx, s.read, s.text(listDeadSQL), before, f.Kind, f.Task, f.Queue, f.Limit)
+	rows, err := selectRows[DeadLetter](ctx, s.read, s.text(listDeadSQL), before, f.Kind, f.Task, f.Queue, f.NotKind, f.Limit)
 	if err != nil {
 		return nil, fmt.Errorf("list dead letters: %w", err)
 	}
@@ -119,11 +122,11 @@ func (s *Store) DeadStats(ctx context.Context) ([]DeadCount, error) {
 
 var takeDeadSQL = &statement{
 	postgres: `select ` + fmt.Sprintf(deadView, `args`) + deadWhere + `
-  and ($5 = '' or id = any(array(select value::bigint from json_array_elements_text(nullif($5, '')::json))))
-order by id desc limit $6 for update`,
+  and ($6 = '' or id = any(array(select value::bigint from json_array_elements_text(nullif($6, '')::json)))) and id > $7
+order by id limit $8 for update`,
 	sqlite: `select ` + fmt.Sprintf(deadView, `args`) + deadWhere + `
-  and ($5 = '' or id in (select value from json_each(nullif($5, ''))))
-order by id desc limit $6`,
+  and ($6 = '' or id in (select value from json_each(nullif($6, '')))) and id > $7
+order by id limit $8`,
 }
 
 var dropDeadSQL = &statement{
@@ -140,7 +143,7 @@ type Replayed struct {
 	Skipped bool
 }
 
-// ReplayDead replays one batch of what f selects, from the newest, in one
+// ReplayDead replays one batch of what f selects, from the oldest, in one
 // transaction: each entry goes and a new job comes, as revive makes it.
 func (s *Store) ReplayDead(ctx context.Context, f DeadFilter, revive func(DeadLetter) NewJob) ([]Replayed, error) {
 	var out []Replayed
@@ -186,7 +189,7 @@ func (s *Store) takeDead(ctx context.Context, t *tx, f DeadFilter) ([]DeadLetter
 	if err != nil {
 		return nil, err
 	}
-	return selectRows[DeadLetter](ctx, t, s.text(takeDeadSQL), before, f.Kind, f.Task, f.Queue, ids, f.Limit)
+	return selectRows[DeadLetter](ctx, t, s.text(takeDeadSQL), before, f.Kind, f.Task, f.Queue, f.NotKind, ids, f.After, f.Limit)
 }
 
 func (f *DeadFilter) idDoc() (string, error) {
@@ -203,12 +206,12 @@ func (f *DeadFilter) idDoc() (string, error) {
 var purgeDeadSQL = &statement{
 	postgres: `
 delete from weir_dead where id = any(array(select id ` + deadWhere + `
-  and ($5 = '' or id = any(array(select value::bigint from json_array_elements_text(nullif($5, '')::json))))
-order by id desc limit $6))`,
+  and ($6 = '' or id = any(array(select value::bigint from json_array_elements_text(nullif($6, '')::json))))
+order by id desc limit $7))`,
 	sqlite: `
 delete from weir_dead where id in (select id ` + deadWhere + `
-  and ($5 = '' or id in (select value from json_each(nullif($5, ''))))
-order by id desc limit $6)`,
+  and ($6 = '' or id in (select value from json_each(nullif($6, ''))))
+order by id desc limit $7)`,
 }
 
 // PurgeDead deletes one batch of what f selects and returns how many went.
@@ -223,7 +226,7 @@ func (s *Store) PurgeDead(ctx context.Context, f DeadFilter) (int64, error) {
 	}
 	var n int64
 	err = s.write(ctx, func(t *tx) (err error) {
-		n, err = s.exec(ctx, t, purgeDeadSQL, before, f.Kind, f.Task, f.Queue, ids, f.Limit)
+		n, err = s.exec(ctx, t, purgeDeadSQL, before, f.Kind, f.Task, f.Queue, f.NotKind, ids, f.Limit)
 		return err
 	})
 	if err != nil {

@@ -29,6 +29,16 @@ func (s *Store) InsertOne(ctx context.Context, job NewJob) (Inserted, error) {
 	if err := ctx.Err(); err != nil {
 		return Inserted{}, err
 	}
+	// A job that can collide waits, on PostgreSQL, for whoever has its key or id
+	// in an open transaction, which may itself be waiting for one of ours: it
+	// must not make the others wait.
+	if s.target.dialect == Postgres && (job.UniqueKey != "" || job.Repeat) {
+		out, err := s.Insert(ctx, []NewJob{job})
+		if err != nil {
+			return Inserted{}, err
+		}
+		return out[0], nil
+	}
 	c := &groupedInsert{job: job, done: make(chan struct{})}
 	g := &s.group
 	g.mu.Lock()

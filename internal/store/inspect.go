@@ -116,7 +116,47 @@ func (s *Store) Cancel(ctx context.Context, uid string) (bool, error) {
 // CountBound is how far a count walks before it gives up being exact.
 const CountBound = 10_000
 
-// QueueStats is a queue as an operator sees it. Counts stop at CountBound.
+// walkLines finds the lines with waiting jobs by skipping through their index,
+// a probe each, and counts each up to $1.
+const walkLines = `
+with recursive tasks(task) as (
+    select min(j.task) from weir_jobs j where j.state = 0
+    union all
+    select (select min(j.task) from weir_jobs j where j.state = 0 and j.task > t.task) from tasks t where t.task is not null
+), pairs(task, queue) as (
+    select t.task, (select min(j.queue) from weir_jobs j where j.state = 0 and j.task = t.task) from tasks t where t.task is not null
+    union all
+    select p.task, (select min(j.queue) from weir_jobs j where j.state = 0 and j.task = p.task and j.queue > p.queue)
+    from pairs p where p.queue is not null
+), lines as (
+    select p.task, p.queue,
+           (select count(*) from (
+               select 1 from weir_jobs j where j.state = 0 and j.task = p.task and j.queue = p.queue limit $1) w) as waiting,
+           (select min(w.first_due) from (
+               select j.first_due from weir_jobs j where j.state = 0 and j.task = p.task and j.queue = p.queue
+               order by j.rank, j.first_due, j.id limit $1) w) as oldest
+    from pairs p where p.queue is not null
+)`
+
+// LineStats is a line with waiting jobs. The count stops at CountBound + 1.
+type LineStats struct {
+	Line
+	Waiting int64 `db:"waiting"`
+}
+
+var linesSQL = &statement{postgres: walkLines + ` select task, queue, waiting from lines order by task, queue`}
+
+// Lines lists the lines with waiting jobs.
+func (s *Store) Lines(ctx context.Context) ([]LineStats, error) {
+	rows, err := selectRows[LineStats](ctx, s.read, s.text(linesSQL), CountBound+1)
+	if err != nil {
+		return nil, fmt.Errorf("count waiting jobs: %w", err)
+	}
+	return rows, nil
+}
+
+// QueueStats is a queue as an operator sees it. Counts over CountBound are not
+// exact.
 type QueueStats struct {
 	Queue     string `db:"queue"`
 	Waiting   int64  `db:"waiting"`
@@ -125,23 +165,22 @@ type QueueStats struct {
 	Oldest    *int64 `db:"oldest"` // first due of the longest waiting job seen
 }
 
-var queuesSQL = &statement{postgres: `
-with live as (
-    select * from (select queue, state, first_due from weir_jobs where state = 0 limit $1) w
-    union all select * from (select queue, state, first_due from weir_jobs where state = 2 limit $1) d
-    union all select * from (select queue, state, first_due from weir_jobs where lease_until is not null limit $1) r
+var queuesSQL = &statement{postgres: walkLines + `, live as (
+    select * from (select queue, state from weir_jobs where state = 2 limit $1) d
+    union all select * from (select queue, 1 from weir_jobs where lease_until is not null limit $1) r
 ), names as (
-    select queue from live union select queue from weir_tasks union select name from weir_queues
+    select queue from lines union select queue from live union select queue from weir_tasks union select name from weir_queues
 )
 select n.queue,
-       (select count(*) from live l where l.queue = n.queue and l.state = 0) as waiting,
+       (select cast(coalesce(sum(l.waiting), 0) as bigint) from lines l where l.queue = n.queue) as waiting,
        (select count(*) from live l where l.queue = n.queue and l.state = 2) as scheduled,
        (select count(*) from live l where l.queue = n.queue and l.state = 1) as running,
-       (select min(l.first_due) from live l where l.queue = n.queue and l.state = 0) as oldest
+       (select min(l.oldest) from lines l where l.queue = n.queue) as oldest
 from names n order by n.queue`}
 
 // Queues lists the queues that tasks or live jobs name. Where more than
-// CountBound jobs are in one state, its counts are of the first of them.
+// CountBound jobs are scheduled or running in all, those counts are of the
+// first of them.
 func (s *Store) Queues(ctx context.Context) ([]QueueStats, error) {
 	rows, err := selectRows[QueueStats](ctx, s.read, s.text(queuesSQL), CountBound+1)
 	if err != nil {

@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"database/sql"
+	"database/sql/driver"
 	"errors"
 	"fmt"
 	"os"
@@ -20,6 +21,7 @@ import (
 // Store is a database with Weir's tables. It is safe for concurrent use.
 type Store struct {
 	target target
+	wrap   func(driver.Connector) driver.Connector
 	clock  clock.Clock
 	// fixed is the injected clock; nil where PostgreSQL's own is asked.
 	fixed clock.Clock
@@ -47,6 +49,9 @@ type Options struct {
 	// Migrate brings the schema up before the store is used. Without it a
 	// schema that is not this program's is an error.
 	Migrate bool
+	// Wrap stands between the store and the database's driver, for tests that
+	// count statements or make them fail.
+	Wrap func(driver.Connector) driver.Connector
 	// MustExist refuses a database that has no Weir tables.
 	MustExist bool
 }
@@ -61,7 +66,7 @@ func Open(ctx context.Context, dsn string, opts Options) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Store{target: t, clock: opts.Clock, fixed: opts.Clock}
+	s := &Store{target: t, wrap: opts.Wrap, clock: opts.Clock, fixed: opts.Clock}
 	if s.clock == nil {
 		s.clock = clock.System{}
 	}
@@ -76,7 +81,7 @@ func Open(ctx context.Context, dsn string, opts Options) (*Store, error) {
 		return nil, errors.Join(err, s.Close())
 	}
 	if t.dialect == SQLite {
-		if s.writer, err = openWriter(ctx, t); err != nil {
+		if s.writer, err = s.openWriter(ctx); err != nil {
 			return nil, errors.Join(err, s.Close())
 		}
 	}
@@ -84,7 +89,7 @@ func Open(ctx context.Context, dsn string, opts Options) (*Store, error) {
 }
 
 func (s *Store) connect(ctx context.Context, conns int, opts Options) error {
-	driver, dsn := "postgres", s.target.dsn
+	dsn := s.target.dsn
 	if s.target.dialect == SQLite {
 		if !opts.Migrate {
 			if _, err := os.Stat(s.target.path); err != nil {
@@ -94,29 +99,46 @@ func (s *Store) connect(ctx context.Context, conns int, opts Options) error {
 		if _, err := os.Stat(filepath.Dir(s.target.path)); err != nil {
 			return fmt.Errorf("database sqlite:%s: its folder cannot be used: %w", s.target.path, err)
 		}
-		driver, dsn = "sqlite", s.target.sqliteURI(false)
+		dsn = s.target.sqliteURI(false)
 	}
-	db, err := sqlx.Open(driver, dsn)
+	var err error
+	if s.read, err = s.pool(dsn, conns); err != nil || s.target.dialect == SQLite {
+		return err
+	}
+	if err := s.read.PingContext(ctx); err != nil {
+		return fmt.Errorf("database %s: cannot connect: %w", s, err)
+	}
+	s.engine, err = s.pool(dsn, 2)
+	return err
+}
+
+// pool opens nothing yet: connections are made when they are needed.
+func (s *Store) pool(dsn string, conns int) (*sqlx.DB, error) {
+	name := "postgres"
+	if s.target.dialect == SQLite {
+		name = "sqlite"
+	}
+	db, err := sql.Open(name, dsn)
 	if err != nil {
-		return fmt.Errorf("database %s: %w", s, err)
+		return nil, fmt.Errorf("database %s: %w", s, err)
+	}
+	if s.wrap != nil {
+		db = sql.OpenDB(s.wrap(connector{dsn, db.Driver()}))
 	}
 	db.SetMaxOpenConns(conns)
 	db.SetMaxIdleConns(conns)
 	db.SetConnMaxIdleTime(5 * time.Minute)
-	s.read = db
-	if s.target.dialect == SQLite {
-		return nil
-	}
-	if err := db.PingContext(ctx); err != nil {
-		return fmt.Errorf("database %s: cannot connect: %w", s, err)
-	}
-	if s.engine, err = sqlx.Open(driver, dsn); err != nil {
-		return fmt.Errorf("database %s: %w", s, err)
-	}
-	s.engine.SetMaxOpenConns(2)
-	s.engine.SetMaxIdleConns(2)
-	return nil
+	return sqlx.NewDb(db, name), nil
 }
+
+// connector opens connections for a wrapped driver.
+type connector struct {
+	dsn    string
+	driver driver.Driver
+}
+
+func (c connector) Connect(context.Context) (driver.Conn, error) { return c.driver.Open(c.dsn) }
+func (c connector) Driver() driver.Driver                        { return c.driver }
 
 // Close releases the connections. Nothing may be under way.
 func (s *Store) Close() error {

@@ -18,17 +18,16 @@ type writer struct {
 	turn  chan struct{} // holds one token: who has it may write
 }
 
-func openWriter(ctx context.Context, t target) (*writer, error) {
-	db, err := sqlx.Open("sqlite", t.sqliteURI(true))
+func (s *Store) openWriter(ctx context.Context) (*writer, error) {
+	db, err := s.pool(s.target.sqliteURI(true), 1)
 	if err != nil {
-		return nil, fmt.Errorf("database sqlite:%s: %w", t.path, err)
+		return nil, err
 	}
-	db.SetMaxOpenConns(1)
 	// The connection outlives the call that opens it.
 	conn, err := db.Connx(context.WithoutCancel(ctx))
 	if err != nil {
 		_ = db.Close()
-		return nil, fmt.Errorf("database sqlite:%s: cannot be opened for writing: %w", t.path, err)
+		return nil, fmt.Errorf("database %s: cannot be opened for writing: %w", s, err)
 	}
 	w := &writer{db: db, conn: conn, stmts: &stmtCache{byText: map[string]*sqlx.Stmt{}}, turn: make(chan struct{}, 1)}
 	w.turn <- struct{}{}

@@ -92,3 +92,47 @@ func Announce(code int) int {
 	}
 	return code
 }
+
+// SQL opens the database beside Weir, for a test to look and meddle: Weir's
+// tables have their plain names there.
+func (d Database) SQL(t testing.TB) *sql.DB {
+	t.Helper()
+	driver, dsn := "sqlite", "file:"+strings.TrimPrefix(d.DSN, "sqlite:")+"?_pragma=busy_timeout(10000)&_txlock=immediate"
+	if d.Dialect == store.Postgres {
+		u, err := url.Parse(d.DSN)
+		require.NoError(t, err)
+		q := u.Query()
+		q.Set("search_path", q.Get("schema"))
+		q.Del("schema")
+		u.RawQuery = q.Encode()
+		driver, dsn = "postgres", u.String()
+	}
+	db, err := sql.Open(driver, dsn)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, db.Close()) })
+	return db
+}
+
+// LogGrants makes the database write down every grant by itself, whatever the
+// code under test does: table test_grants (job, task, at).
+func (d Database) LogGrants(t testing.TB, db *sql.DB) {
+	t.Helper()
+	statements := []string{
+		`create table test_grants (job bigint, task text, at bigint)`,
+		`create trigger test_log_grant after update of state on weir_jobs when new.state = 1 and old.state <> 1
+begin insert into test_grants values (new.id, new.task, new.started_at); end`,
+	}
+	if d.Dialect == store.Postgres {
+		statements = []string{
+			statements[0],
+			`create function test_log_grant() returns trigger language plpgsql set search_path from current as $$
+begin insert into test_grants values (new.id, new.task, new.started_at); return null; end $$`,
+			`create trigger test_log_grant after update of state on weir_jobs for each row
+when (new.state = 1 and old.state <> 1) execute function test_log_grant()`,
+		}
+	}
+	for _, statement := range statements {
+		_, err := db.ExecContext(context.Background(), statement)
+		require.NoError(t, err)
+	}
+}

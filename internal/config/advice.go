@@ -1,0 +1,150 @@
+package config
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/weirq/weir/bucket"
+)
+
+// A Budget is one limit of the file, of a task, a queue or its own, and what
+// it comes to.
+type Budget struct {
+	Name   string // as in the database: "task:send_email", "queue:emails", "stripe"
+	Limit  bucket.Limit
+	Hold   time.Duration // how long it is held when it runs dry under a backlog
+	Tasks  []string
+	Queues []string
+	Place  Place // of the rate
+}
+
+// Share is which part of the rate starts under a standing backlog, 0 to 1, if
+// each look after a hold comes late by lateness.
+func (b Budget) Share(lateness time.Duration) float64 { return b.Limit.Share(b.Hold, lateness) }
+
+// Budgets lists the limits of the file.
+func (f *File) Budgets() []Budget {
+	var out []Budget
+	add := func(name string, r Rate, tasks, queues []string) {
+		if !r.IsZero() {
+			out = append(out, Budget{name, r.Limit, r.hold(), tasks, queues, r.Place})
+		}
+	}
+	for i := range f.Tasks {
+		if t := &f.Tasks[i]; !t.Elsewhere {
+			add("task:"+t.Name, t.Rate, []string{t.Name}, nil)
+		}
+	}
+	for i := range f.Queues {
+		add("queue:"+f.Queues[i].Name, f.Queues[i].Rate, nil, []string{f.Queues[i].Name})
+	}
+	for i := range f.Limits {
+		l := &f.Limits[i]
+		add(l.Name, l.Rate, l.Tasks, l.Queues)
+	}
+	return out
+}
+
+// Warnings lists what a file without faults says and hardly means. It looks
+// for the commands' programs on this machine.
+func (f *File) Warnings() []Finding {
+	var out []Finding
+	for _, b := range f.Budgets() {
+		if b.Limit.Narrow() {
+			out = append(out, Finding{
+				Code: NarrowBurst, Place: b.Place,
+				Message: fmt.Sprintf("limit %s: %s holds less than 20 ms worth of its rate, so that ordinary delays cost a good part of it", quote(b.Name), b.Limit),
+				Mend:    fmt.Sprintf("use a burst of %d or more", wideBurst(b.Limit.Rate)),
+			})
+		}
+	}
+	for i := range f.Tasks {
+		t := &f.Tasks[i]
+		out = append(out, t.withoutEffect()...)
+		if t.Exec != nil {
+			out = append(out, t.Exec.missing(t.Name)...)
+		}
+	}
+	for i := range f.Limits {
+		out = append(out, f.Limits[i].namedTwice()...)
+	}
+	inOrder(out)
+	return out
+}
+
+// wideBurst is the smallest burst that is worth 20 ms of a rate.
+func wideBurst(r bucket.Rate) int64 {
+	perSlack := r.Count() / 1e6 * 20 / r.Period().Milliseconds()
+	for n := max(perSlack-1, 1); ; n++ {
+		if !(bucket.Limit{Rate: r, Burst: n}).Narrow() {
+			return n
+		}
+	}
+}
+
+// withoutEffect names what a task says that another process runs.
+func (t *Task) withoutEffect() []Finding {
+	if !t.Elsewhere {
+		return nil
+	}
+	var keys []string
+	for key, given := range map[string]bool{
+		"rate_limit": !t.Rate.IsZero(), "on_excess": t.OnExcess != "", "timeout": t.Timeout > 0,
+		"max_retries": t.MaxRetries != nil, "retry_backoff": t.Backoff != nil,
+	} {
+		if given {
+			keys = append(keys, key)
+		}
+	}
+	if len(keys) == 0 {
+		return nil
+	}
+	slices.Sort(keys)
+	return []Finding{{
+		Code: NoEffect, Place: t.Place,
+		Message: fmt.Sprintf("task %s runs elsewhere: %s has no effect here", quote(t.Name), strings.Join(keys, ", ")),
+		Mend:    "give it where the task runs",
+	}}
+}
+
+// missing reports a program or a folder that is not on this machine.
+func (e *Exec) missing(task string) []Finding {
+	warn := func(message, mend string) []Finding {
+		return []Finding{{Code: NoProgram, Place: e.Place, Message: "task " + quote(task) + ": " + message, Mend: mend}}
+	}
+	if info, err := os.Stat(e.Dir); err != nil || !info.IsDir() {
+		return warn("there is no folder "+quote(e.Dir), "make it, or correct dir")
+	}
+	program := e.Command[0]
+	if _, err := exec.LookPath(program); err == nil {
+		return nil
+	}
+	if !filepath.IsAbs(program) {
+		return warn("no program "+quote(program)+" in PATH", "install it, or write ./"+program+" for one beside the file")
+	}
+	if _, err := os.Stat(program); err != nil {
+		return warn("there is no program "+quote(program), "make it, or correct the command")
+	}
+	return warn(quote(program)+" cannot be executed", "make it executable: chmod +x "+program)
+}
+
+func (l *Limit) namedTwice() []Finding {
+	var out []Finding
+	for _, names := range [][]string{l.Tasks, l.Queues} {
+		for i, name := range names {
+			if slices.Index(names, name) < i {
+				out = append(out, Finding{
+					Code: NamedTwice, Place: l.Place,
+					Message: fmt.Sprintf("limit %s names %s twice: a job takes one token all the same", quote(l.Name), quote(name)),
+					Mend:    "name it once",
+				})
+			}
+		}
+	}
+	return out
+}

@@ -1,0 +1,196 @@
+package config
+
+import (
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/weirq/weir/scheduler"
+)
+
+// A File is what a configuration file says. What it leaves out is zero, and
+// has the default of the scheduler.
+type File struct {
+	Path          string // as it was given
+	Dir           string // its folder, absolute: relative paths count from it
+	Database      string // a DSN; a relative path is made absolute
+	Migrate       string // "auto" or "check"
+	Listen        string // read and not used by this version
+	Concurrency   int
+	Lease         time.Duration
+	ShutdownGrace *time.Duration // 0 is a grace of its own
+	Tasks         []Task         // in the order of the file, as all lists here
+	Queues        []Queue
+	Limits        []Limit
+}
+
+// A Task is one entry of "tasks".
+type Task struct {
+	Name       string
+	Place      Place // of its name
+	Queue      string
+	Rate       Rate
+	OnExcess   scheduler.Excess
+	Timeout    time.Duration
+	MaxRetries *int
+	Backoff    *scheduler.Backoff
+	Exec       *Exec // nil: another process runs it
+	Elsewhere  bool
+}
+
+// Exec is a command that runs a task.
+type Exec struct {
+	Command []string // a program with a slash is made absolute
+	Dir     string   // absolute
+	Place   Place
+}
+
+// A Queue is one entry of "queues".
+type Queue struct {
+	Name  string
+	Place Place
+	Rate  Rate
+}
+
+// A Limit is one entry of "limits".
+type Limit struct {
+	Name   string
+	Place  Place
+	Rate   Rate
+	Tasks  []string
+	Queues []string
+}
+
+// The bounds of the file's times.
+const (
+	shortestLease = time.Second
+	longestLease  = 24 * time.Hour
+	longestGrace  = 24 * time.Hour
+	longestTime   = 366 * 24 * time.Hour
+)
+
+// Load reads a file. An error is a [*FileError] with everything that is wrong
+// with it.
+func Load(path string) (*File, error) {
+	data, err := os.ReadFile(path)
+	if err != nil {
+		f := Finding{Code: Unreadable, Place: Place{File: path}, Message: readProblem(err), Mend: "name a file that can be read", cause: err}
+		return nil, &FileError{File: path, Findings: []Finding{f}}
+	}
+	return Parse(path, data)
+}
+
+// readProblem leaves the path out of the system's message: the place has it.
+func readProblem(err error) string {
+	if pe, ok := err.(*os.PathError); ok { //nolint:errorlint // ReadFile's own
+		return "cannot read it: " + pe.Err.Error()
+	}
+	return "cannot read it: " + err.Error()
+}
+
+// Parse reads a file's content; path says where it came from and what its
+// relative paths count from.
+func Parse(path string, data []byte) (*File, error) {
+	r := &reader{file: path}
+	f := &File{Path: path, Dir: filepath.Dir(path)}
+	if abs, err := filepath.Abs(path); err == nil {
+		f.Dir = filepath.Dir(abs)
+	}
+	if root := r.parse(data); root != nil {
+		r.readFile(f, root)
+	}
+	if len(r.findings) > 0 {
+		inOrder(r.findings)
+		return nil, &FileError{File: path, Findings: r.findings}
+	}
+	return f, nil
+}
+
+func (r *reader) readFile(f *File, root *node) {
+	s := r.section("", root)
+	f.Database = s.database(f.Dir)
+	f.Migrate = s.migrate()
+	f.Listen, _, _ = s.text("listen", "an address, as in 127.0.0.1:8377")
+	s.strategy()
+	if n, _, ok := s.whole("concurrency", BadNumber, 1, maxConcurrency); ok {
+		f.Concurrency = int(n)
+	}
+	f.Lease, _ = s.duration("lease", shortestLease, longestLease)
+	if grace, ok := s.duration("shutdown_grace", 0, longestGrace); ok {
+		f.ShutdownGrace = &grace
+	}
+	s.notServed("retention", "schedules")
+	f.Tasks = s.tasks(f.Dir)
+	f.Queues = s.queues()
+	f.Limits = s.limits(f)
+	s.end()
+}
+
+const maxConcurrency = 100_000
+
+// entries opens a mapping of names; names that the library refuses are
+// reported.
+func (s *section) named(key, kind string, read func(path string, e entry)) {
+	e, there := s.entry(key)
+	if !there {
+		return
+	}
+	path := join(s.path, key)
+	for _, e := range s.section(path, e.of).of.entries {
+		at := join(path, e.key)
+		if s.checkName(kind, e.key, e.at, at) {
+			read(at, e)
+		}
+	}
+}
+
+func (s *section) strategy() {
+	value, n, ok := s.text("strategy", `"token_bucket"`)
+	switch {
+	case !ok || value == "token_bucket":
+	case value == "fixed_window":
+		s.fault(NotServed, n.position, "strategy", `strategy "fixed_window" is not served by this version yet`, "remove it")
+	default:
+		s.fault(BadStrategy, n.position, "strategy", "strategy "+quote(value), `use "token_bucket", or leave it out`)
+	}
+}
+
+func (s *section) migrate() string {
+	value, n, ok := s.text("migrate", `"auto" or "check"`)
+	if ok && value != "auto" && value != "check" {
+		s.fault(BadMigrate, n.position, "migrate", "migrate "+quote(value), `use "auto" (the default) or "check" (refuse a schema that is not up to date)`)
+		return ""
+	}
+	return value
+}
+
+// place makes a position that outlives the reading.
+func (r *reader) place(at position, key string) Place {
+	return Place{r.file, at.line, at.column, key}
+}
+
+// QueueOf says where the jobs of a task wait: "" where the file does not say.
+func (f *File) QueueOf(task string) string {
+	for i := range f.Tasks {
+		if f.Tasks[i].Name == task {
+			return f.Tasks[i].Queue
+		}
+	}
+	return ""
+}
+
+func (r Rate) String() string {
+	if r.IsZero() {
+		return ""
+	}
+	return r.Limit.String()
+}
+
+// hold is how long the limit is held each time it runs dry under a backlog.
+func (r Rate) hold() time.Duration {
+	if r.Defer == scheduler.UntilToken {
+		return r.Limit.TokenHold()
+	}
+	return r.Limit.Hold(time.Second)
+}
+

@@ -1,0 +1,94 @@
+package config
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/weirq/weir/scheduler"
+)
+
+func (s *section) tasks(dir string) []Task {
+	var out []Task
+	s.named("tasks", "task", func(path string, e entry) {
+		out = append(out, s.task(path, e, dir))
+	})
+	return out
+}
+
+const maxRetries = 1_000_000
+
+func (r *reader) task(path string, e entry, dir string) Task {
+	s := r.section(path, e.of)
+	s.misplaced = map[string]string{
+		"rate":     `here it is called "rate_limit"`,
+		"limit":    `here it is called "rate_limit"`,
+		"retries":  `here it is called "max_retries"`,
+		"backoff":  `here it is called "retry_backoff"`,
+		"command":  `write it under "exec", as in exec: {command: ["./run.sh"]}`,
+		"priority": "it belongs to a job: give it at the enqueue",
+	}
+	whose := "task " + quote(e.key)
+	t := Task{Name: e.key, Place: r.place(e.at, path)}
+	t.Rate = s.rate("rate_limit", whose)
+	t.OnExcess = s.onExcess(whose)
+	t.Queue, _, _ = s.name("queue", "queue")
+	t.Timeout, _ = s.duration("timeout", 0, longestTime)
+	if n, _, ok := s.whole("max_retries", BadNumber, 0, maxRetries); ok {
+		times := int(n)
+		t.MaxRetries = &times
+	}
+	t.Backoff = s.backoff()
+	s.target(&t, e, dir)
+	s.notServed("concurrency", "breaker", "dlq_retry")
+	s.end()
+	return t
+}
+
+func (s *section) onExcess(whose string) scheduler.Excess {
+	want := fmt.Sprintf("%q (the default) or %q", scheduler.Postpone, scheduler.Drop)
+	value, n, ok := s.text("on_excess", want)
+	what := scheduler.Excess(value)
+	if ok && what != scheduler.Postpone && what != scheduler.Drop {
+		s.fault(BadExcess, n.position, join(s.path, "on_excess"), fmt.Sprintf("%s: on_excess %s", whose, quote(value)), "use "+want)
+		return ""
+	}
+	return what
+}
+
+// target reads what runs the task: exactly one of four keys.
+func (s *section) target(t *Task, e entry, dir string) {
+	var given []string
+	for _, key := range []string{"http", "exec", "pull", "elsewhere"} {
+		if s.has(key) {
+			given = append(given, key)
+		}
+	}
+	whose := "task " + quote(t.Name)
+	s.notServed("http", "pull")
+	if s.has("exec") {
+		t.Exec = s.exec(whose, dir)
+	}
+	t.Elsewhere = s.elsewhere(whose)
+	switch {
+	case len(given) == 0:
+		s.fault(NoTarget, e.at, s.path, whose+" says nothing about what runs it",
+			`give it a command, as in exec: {command: ["./run.sh"]}, or elsewhere: true if another process runs it`)
+	case len(given) > 1:
+		s.fault(SeveralTargets, e.at, s.path, whose+" has several targets: "+strings.Join(given, " and "), "keep one of them")
+	}
+}
+
+func (s *section) elsewhere(whose string) bool {
+	n, ok := s.value("elsewhere", "true")
+	switch {
+	case !ok:
+		return false
+	case n.kind != boolean:
+		s.wrongType("elsewhere", n, "true")
+		return false
+	case n.value != "true" && n.value != "True" && n.value != "TRUE":
+		s.fault(NoTarget, n.position, join(s.path, "elsewhere"), whose+`: "elsewhere" says that it does not run elsewhere`, "remove the key and give it a command, or write true")
+		return false
+	}
+	return true
+}

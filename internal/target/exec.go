@@ -1,0 +1,159 @@
+package target
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"log/slog"
+	"os"
+	"os/exec"
+	"strconv"
+	"time"
+)
+
+// An Exec runs a command for each job. The job's arguments are its standard
+// input; WEIR_JOB_ID, WEIR_TASK, WEIR_QUEUE and WEIR_ATTEMPT are in its
+// environment, beside the program's own. Exit status 0 completes the job, any
+// other fails the attempt. A command that does not read its input is no
+// failure.
+type Exec struct {
+	Command []string     // the program and its arguments
+	Dir     string       // default: this process's
+	Log     *slog.Logger // gets what the command prints, at debug level
+
+	// KillAfter is how long a command that was asked to stop may go on.
+	// Default: [DefaultKillAfter].
+	KillAfter time.Duration
+}
+
+// DefaultKillAfter leaves a command four seconds: a scheduler that stops waits
+// five for its handlers.
+const DefaultKillAfter = 4 * time.Second
+
+// drainAfter is how long the pipes of a command that has ended stay open for
+// children that still hold them.
+const drainAfter = 500 * time.Millisecond
+
+// A Call is the job that a command runs for.
+type Call struct {
+	JobID   string
+	Task    string
+	Queue   string
+	Attempt int
+	Args    []byte
+}
+
+// Run runs the command to its end. When ctx ends before, the command and what
+// it started in its process group are asked to stop (SIGTERM), and killed if
+// they do not (SIGKILL). On Linux the command is killed too when this process
+// dies; what it started may go on.
+func (e Exec) Run(ctx context.Context, call Call) error {
+	if err := ctx.Err(); err != nil {
+		return context.Cause(ctx)
+	}
+	cmd := exec.Command(e.Command[0], e.Command[1:]...) //nolint:gosec,noctx // the operator's command; ctx is kept by stopper, which stops the whole group
+	cmd.Dir = e.Dir
+	cmd.Env = append(os.Environ(),
+		"WEIR_JOB_ID="+call.JobID, "WEIR_TASK="+call.Task, "WEIR_QUEUE="+call.Queue, "WEIR_ATTEMPT="+strconv.Itoa(call.Attempt))
+	cmd.Stdin = bytes.NewReader(call.Args)
+	var stdout, stderr tail
+	cmd.Stderr = &stderr
+	debug := e.Log != nil && e.Log.Enabled(ctx, slog.LevelDebug)
+	if debug {
+		cmd.Stdout = &stdout
+	}
+	cmd.WaitDelay = drainAfter
+	ownGroup(cmd)
+
+	var err error
+	var stopped bool
+	onOwnThread(func() {
+		if err = cmd.Start(); err != nil {
+			err = fmt.Errorf("start the command: %w", err)
+			return
+		}
+		s := e.watch(ctx, cmd)
+		err = cmd.Wait()
+		stopped = s.end()
+	})
+	if debug {
+		e.Log.Debug("command_output", "job_id", call.JobID, "task", call.Task, "attempt", call.Attempt,
+			"stdout", stdout.text(), "stderr", stderr.text())
+	}
+	return outcome(ctx, cmd, err, stopped, stderr.text())
+}
+
+// outcome turns the end of a command into that of the attempt. An error of the
+// pipes is none of the command's: only its exit status counts.
+func outcome(ctx context.Context, cmd *exec.Cmd, err error, stopped bool, stderr string) error {
+	switch {
+	case cmd.ProcessState == nil:
+		return err
+	case stopped:
+		return &Error{Status: cmd.ProcessState.String(), Stderr: stderr, cause: context.Cause(ctx)}
+	case cmd.ProcessState.Success():
+		return nil
+	}
+	return &Error{Status: cmd.ProcessState.String(), Stderr: stderr}
+}
+
+// stopper asks a command to stop when its context ends, and sees to it.
+type stopper struct {
+	group group
+	kill  time.Duration
+	ended chan struct{} // closed when the command has ended
+	done  chan struct{} // closed when the stopper has
+
+	asked bool // the context ended first; read after done
+}
+
+func (e Exec) watch(ctx context.Context, cmd *exec.Cmd) *stopper {
+	s := &stopper{group: groupOf(cmd), kill: e.KillAfter, ended: make(chan struct{}), done: make(chan struct{})}
+	if s.kill <= 0 {
+		s.kill = DefaultKillAfter
+	}
+	go s.run(ctx)
+	return s
+}
+
+func (s *stopper) run(ctx context.Context) {
+	defer close(s.done)
+	select {
+	case <-s.ended:
+		return
+	case <-ctx.Done():
+	}
+	s.asked = true
+	kill := s.kill
+	if at, ok := ctx.Deadline(); ok && time.Until(at) > 0 {
+		kill = min(kill, time.Until(at))
+	}
+	s.group.terminate()
+	deadline := time.NewTimer(kill)
+	defer deadline.Stop()
+	select {
+	case <-s.ended:
+	case <-deadline.C:
+		s.group.kill()
+		return
+	}
+	// The command ended; what it started may need the rest of the time.
+	look := time.NewTicker(10 * time.Millisecond)
+	defer look.Stop()
+	for s.group.alive() {
+		select {
+		case <-look.C:
+		case <-deadline.C:
+			s.group.kill()
+			return
+		}
+	}
+}
+
+// end tells the stopper that the command has ended, waits for it, and reports
+// whether it was the context that ended the command.
+func (s *stopper) end() bool {
+	close(s.ended)
+	<-s.done
+	return s.asked
+}

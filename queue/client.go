@@ -1,0 +1,123 @@
+package queue
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/weirq/weir/internal/clock"
+	"github.com/weirq/weir/internal/store"
+)
+
+// A Clock tells the time and makes timers. Leave it to the default, the real
+// one; in tests use the one of queuetest.
+type Clock = clock.Clock
+
+// A Client stores jobs in a database and answers questions about them. It is
+// safe for concurrent use. One per process is enough.
+type Client struct {
+	store   *store.Store
+	insert  inserter
+	maxArgs int
+}
+
+// inserter is what an enqueue needs of the store.
+type inserter interface {
+	InsertOne(ctx context.Context, job store.NewJob) (store.Inserted, error)
+	Insert(ctx context.Context, jobs []store.NewJob) ([]store.Inserted, error)
+}
+
+// An Option changes how [Open] opens a database.
+type Option func(*options) error
+
+type options struct {
+	store   store.Options
+	maxArgs int
+}
+
+// DefaultMaxArgs is how many bytes of arguments a job may have if [WithMaxArgs]
+// does not say otherwise.
+const DefaultMaxArgs = 1 << 20
+
+// Open opens the database that dsn names:
+//
+//	sqlite:PATH
+//	postgres://USER:PASSWORD@HOST/NAME[?schema=NAME]
+//
+// By default it creates what is missing there and brings an older schema up to
+// date; see [WithMigrate]. Close the client when nothing uses it any more.
+func Open(ctx context.Context, dsn string, opts ...Option) (*Client, error) {
+	o := options{store: store.Options{Migrate: true}, maxArgs: DefaultMaxArgs}
+	for _, opt := range opts {
+		if err := opt(&o); err != nil {
+			return nil, fmt.Errorf("open: %w", err)
+		}
+	}
+	s, err := store.Open(ctx, dsn, o.store)
+	if err != nil {
+		return nil, fmt.Errorf("open: %w", err)
+	}
+	return &Client{store: s, insert: s, maxArgs: o.maxArgs}, nil
+}
+
+// WithClock replaces the clocks of the host and of the database, for tests.
+func WithClock(c Clock) Option {
+	return func(o *options) error {
+		o.store.Clock = c
+		return nil
+	}
+}
+
+// WithMaxArgs sets how many bytes of arguments a job may have, at least 1.
+// Default: 1 MiB. Large payloads belong in a store of their own, with the job
+// naming them: every start reads the arguments.
+func WithMaxArgs(bytes int) Option {
+	return func(o *options) error {
+		if bytes < 1 {
+			return &InvalidError{Field: "max args", Value: fmt.Sprint(bytes), Problem: "use at least 1 byte"}
+		}
+		o.maxArgs = bytes
+		return nil
+	}
+}
+
+// WithMaxConns bounds the connections that enqueues and questions may use, at
+// least 1. Default: 10.
+func WithMaxConns(n int) Option {
+	return func(o *options) error {
+		if n < 1 {
+			return &InvalidError{Field: "max conns", Value: fmt.Sprint(n), Problem: "use at least 1"}
+		}
+		o.store.MaxConns = n
+		return nil
+	}
+}
+
+// A Migrate says what [Open] may do to a database's schema.
+type Migrate int
+
+// The ways to open a database.
+const (
+	// MigrateAuto creates the tables, or brings older ones up to date.
+	MigrateAuto Migrate = iota
+	// MigrateCheck changes nothing and refuses a schema that is not exactly
+	// this program's, with [ErrSchema].
+	MigrateCheck
+	// MustExist changes nothing either, and refuses a database without Weir's
+	// tables with [ErrNoDatabase]: for programs that look at what others run.
+	MustExist
+)
+
+// WithMigrate says what may be done to the schema. Default: [MigrateAuto].
+func WithMigrate(m Migrate) Option {
+	return func(o *options) error {
+		o.store.Migrate, o.store.MustExist = m == MigrateAuto, m == MustExist
+		return nil
+	}
+}
+
+// Close releases the connections. No call may be under way.
+func (c *Client) Close() error { return c.store.Close() }
+
+// Store is the storage under the client, for Weir's own packages: it is not
+// part of the API and changes without notice.
+func (c *Client) Store() *store.Store { return c.store }

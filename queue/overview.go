@@ -1,0 +1,87 @@
+package queue
+
+import (
+	"context"
+	"encoding/json"
+	"time"
+
+	"github.com/weirq/weir/internal/store"
+	"github.com/weirq/weir/internal/wire"
+)
+
+// CountBound is how far jobs are counted: a count that is capped is not exact.
+const CountBound = store.CountBound
+
+// QueueInfo is a queue as an operator sees it. Where more than [CountBound] jobs
+// are scheduled in all queues together, the numbers of scheduled ones are those
+// found among the first of them, and are capped; running ones alike.
+type QueueInfo struct {
+	Name            string    `json:"name"`
+	Waiting         int64     `json:"waiting"`
+	WaitingCapped   bool      `json:"waiting_capped,omitzero"`
+	Scheduled       int64     `json:"scheduled"`
+	ScheduledCapped bool      `json:"scheduled_capped,omitzero"`
+	Running         int64     `json:"running"`
+	RunningCapped   bool      `json:"running_capped,omitzero"`
+	OldestWaitingAt time.Time `json:"oldest_waiting_at"` // first due of the longest waiting job
+}
+
+// MarshalJSON writes the queue with stable names.
+func (q QueueInfo) MarshalJSON() ([]byte, error) { return wire.Object(q) }
+
+// Queues lists the queues that tasks or live jobs name, by name.
+func (c *Client) Queues(ctx context.Context) ([]QueueInfo, error) {
+	rows, err := c.store.Queues(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var scheduled, running int64
+	for _, r := range rows {
+		scheduled += r.Scheduled
+		running += r.Running
+	}
+	out := make([]QueueInfo, len(rows))
+	for i, r := range rows {
+		q := QueueInfo{Name: r.Queue, Scheduled: r.Scheduled, Running: r.Running}
+		q.Waiting, q.WaitingCapped = capped(r.Waiting)
+		q.ScheduledCapped, q.RunningCapped = scheduled > CountBound, running > CountBound
+		if r.Oldest != nil {
+			q.OldestWaitingAt = wire.Time(*r.Oldest)
+		}
+		out[i] = q
+	}
+	return out, nil
+}
+
+func capped(n int64) (shown int64, isCapped bool) {
+	return min(n, CountBound), n > CountBound
+}
+
+// TaskInfo is a task as it was last registered in this database.
+type TaskInfo struct {
+	Name         string          `json:"name"`
+	Queue        string          `json:"queue"`
+	MaxRetries   int             `json:"max_retries"`
+	Definition   json.RawMessage `json:"definition"` // its options
+	RegisteredAt time.Time       `json:"registered_at"`
+}
+
+// MarshalJSON writes the task with stable names.
+func (t TaskInfo) MarshalJSON() ([]byte, error) { return wire.Object(t) }
+
+// Tasks lists the registered tasks by name. A task that jobs name and no
+// process has ever registered is not among them.
+func (c *Client) Tasks(ctx context.Context) ([]TaskInfo, error) {
+	rows, err := c.store.Tasks(ctx)
+	if err != nil {
+		return nil, err
+	}
+	out := make([]TaskInfo, len(rows))
+	for i, r := range rows {
+		out[i] = TaskInfo{
+			Name: r.Name, Queue: r.Queue, MaxRetries: r.MaxRetries,
+			Definition: wire.JSON([]byte(r.Definition)), RegisteredAt: wire.Time(r.RegisteredAt),
+		}
+	}
+	return out, nil
+}

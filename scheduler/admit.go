@@ -1,0 +1,312 @@
+package scheduler
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/weirq/weir/bucket"
+	"github.com/weirq/weir/internal/store"
+)
+
+// How much one look does at most for jobs it does not start.
+const (
+	deferBatch = 100 // a limit puts off so many jobs, once a second
+	shedBatch  = 2000
+)
+
+const second = 1_000_000 // microseconds
+
+// look decides who may start, on values: no clock, no database. It is what a
+// process brings to store.Turn, which runs it between the locks and the
+// commit. The order of the gates is: pauses, then the free slots of the
+// process, then the limits; a refusal by an earlier one leaves the later ones
+// untouched.
+type look struct {
+	slots  int
+	lines  []*lookLine
+	limits []*lookLimit // in the order of their names, as they are locked
+
+	now   int64
+	asked []*lookLine // those whose jobs were read, in the order of the asks
+
+	deferred int // jobs whose deferral was written
+}
+
+// lookLine is a line in a look.
+type lookLine struct {
+	store.Line
+	drop   bool
+	limits []int // that cover it: indexes into look.limits
+	share  int   // how many jobs to read where nothing bounds them
+	line   *line // whose view this is
+
+	// What the look found.
+	max     int
+	paused  bool
+	fresh   bool // only jobs that were never granted were read
+	shared  bool // the ask was bounded by the share alone
+	read    int
+	started int
+	shed    int
+}
+
+// more tells whether the line may have jobs that this look did not read.
+func (l *lookLine) more() bool { return l.max > 0 && l.read == l.max }
+
+// left tells whether jobs that were read are still in line.
+func (l *lookLine) left() bool { return l.read > l.started+l.shed }
+
+// lookLimit is a limit in a look.
+type lookLimit struct {
+	declared bucket.Limit
+	mode     DeferMode
+	limit    *limit // whose view this is
+
+	row    store.Limit
+	bucket bucket.Bucket
+	held   bool
+
+	changed     bool // rate, stamp or a damaged row: saved although nothing started
+	switched    bucket.Limit
+	steppedBack bool
+	repaired    bool
+	taken       int64
+	shed        int64
+	deferrals   int  // how many it may still write
+	refused     bool // an ordinary job was put off
+	paced       bool // a job was put off until the next token
+}
+
+// Ask implements store.Admission: it brings the buckets up to now and says how
+// much of each line could start or is excess.
+func (k *look) Ask(now int64, rows []store.Limit) []store.Ask {
+	k.now, k.asked = now, nil
+	for i, l := range k.limits {
+		l.open(now, rows[i])
+	}
+	var asks []store.Ask
+	for _, line := range k.lines {
+		line.paused, line.shared, line.read, line.started, line.shed = false, false, 0, 0, 0
+		if line.max, line.fresh = k.reach(line); line.max == 0 {
+			continue
+		}
+		k.asked = append(k.asked, line)
+		asks = append(asks, store.Ask{Line: line.Line, Max: line.max, Fresh: line.fresh})
+	}
+	return asks
+}
+
+// open reads a locked row: credits the time, switches to the rate that is in
+// force, and tells whether the limit is on hold.
+func (l *lookLimit) open(now int64, row store.Limit) {
+	*l = lookLimit{declared: l.declared, mode: l.mode, limit: l.limit, row: row}
+	b, err := row.Bucket()
+	if err != nil {
+		b = bucket.Bucket{Limit: l.declared, Level: row.Level, Stamp: row.Stamp}
+	}
+	b, l.repaired = b.Repair()
+	l.repaired = l.repaired || err != nil
+	b, step := b.Refill(now)
+	l.steppedBack = step == bucket.StepBack || now < row.HeldFrom-second
+	if b.Limit != l.declared {
+		l.switched = b.Limit
+		b = b.Switch(l.declared)
+	}
+	l.bucket = b
+	l.held = now < row.HeldUntil && !l.steppedBack
+	if l.steppedBack {
+		l.row.HeldFrom, l.row.HeldUntil, l.row.DeferredAt = 0, 0, min(l.row.DeferredAt, now)
+	}
+	l.changed = l.repaired || l.steppedBack || !l.switched.Rate.IsZero()
+	if now-l.row.DeferredAt >= second {
+		l.deferrals = deferBatch
+	}
+}
+
+// reach is how many jobs of a line matter to this look.
+func (k *look) reach(line *lookLine) (jobs int, fresh bool) {
+	held, dry, tokens, puts := false, false, int64(k.slots), 0
+	for _, i := range line.limits {
+		l := k.limits[i]
+		if l.row.Paused {
+			line.paused = true
+			return 0, false
+		}
+		held = held || l.held
+		tokens = min(tokens, l.bucket.Tokens())
+		if l.bucket.Tokens() < int64(k.slots) {
+			dry = true
+			puts = max(puts, l.deferrals)
+		}
+	}
+	switch {
+	case k.slots == 0:
+		return 0, false
+	case held && line.drop:
+		// The limit has work waiting, and drop work never waits.
+		return shedBatch, true
+	case held:
+		return 0, false
+	case !dry || int64(line.share) < tokens:
+		line.shared = line.share <= k.slots
+		return min(line.share, k.slots), false
+	case line.drop:
+		return int(tokens) + shedBatch, false
+	}
+	// One more than there are tokens for shows that work is left waiting.
+	return int(tokens) + max(puts, 1), false
+}
+
+// candidate is a job that was read, with its line.
+type candidate struct {
+	store.Candidate
+	line *lookLine
+}
+
+// Decide implements store.Admission: in the order of priority, first due and
+// arrival over all lines, each job starts if a slot and a token of every limit
+// that covers it are there; else it is excess.
+func (k *look) Decide(read [][]store.Candidate) store.Plan {
+	var plan store.Plan
+	slots := k.slots
+	for _, c := range k.inOrder(read) {
+		if slots == 0 {
+			break
+		}
+		line := c.line
+		line.read++
+		refusing := k.refusing(line)
+		switch {
+		case len(refusing) == 0:
+			for _, i := range line.limits {
+				k.limits[i].take()
+			}
+			plan.Start = append(plan.Start, c.ID)
+			line.started++
+			slots--
+		case line.drop && !c.Granted:
+			plan.Shed = append(plan.Shed, store.Shed{ID: c.ID, Reason: k.shed(refusing[0])})
+			line.shed++
+		case k.putOff(refusing, line.drop):
+			plan.Defer = append(plan.Defer, c.ID)
+		}
+		if line.more() && len(k.refusing(line)) == 0 {
+			// What comes after this line's last job that was read may have
+			// to wait for one that was not: nobody overtakes.
+			break
+		}
+	}
+	for i, line := range k.asked {
+		line.read = len(read[i])
+	}
+	k.deferred = len(plan.Defer)
+	for _, l := range k.limits {
+		if l.close(k.now) {
+			plan.Save = append(plan.Save, l.row)
+		}
+	}
+	return plan
+}
+
+func (k *look) inOrder(read [][]store.Candidate) []candidate {
+	n, lines := 0, 0
+	for _, jobs := range read {
+		if n += len(jobs); len(jobs) > 0 {
+			lines++
+		}
+	}
+	all := make([]candidate, 0, n)
+	for i, jobs := range read {
+		for _, c := range jobs {
+			all = append(all, candidate{c, k.asked[i]})
+		}
+	}
+	if lines > 1 {
+		slices.SortFunc(all, func(a, b candidate) int {
+			return cmp.Or(cmp.Compare(a.Rank, b.Rank), cmp.Compare(a.FirstDue, b.FirstDue), cmp.Compare(a.ID, b.ID))
+		})
+	}
+	return all
+}
+
+// refusing lists the limits that have no token for a job of the line, by name.
+func (k *look) refusing(line *lookLine) []int {
+	var out []int
+	for _, i := range line.limits {
+		if l := k.limits[i]; l.held || l.bucket.Tokens() < 1 {
+			out = append(out, i)
+		}
+	}
+	return out
+}
+
+func (k *look) shed(limit int) (reason string) {
+	l := k.limits[limit]
+	l.shed++
+	return shedReason + l.row.Name + " " + l.bucket.Limit.Rate.String()
+}
+
+// shedReason begins the reason of every shed.
+const shedReason = "rate_limit: "
+
+// putOff makes the refusing limits wait, and tells whether the deferral is
+// written into the job: the first of a limit are, once a second.
+func (k *look) putOff(refusing []int, paced bool) bool {
+	write := false
+	for _, i := range refusing {
+		l := k.limits[i]
+		l.paced = l.paced || paced
+		l.refused = l.refused || !paced
+		write = write || l.deferrals > 0
+	}
+	if !write {
+		return false
+	}
+	for _, i := range refusing {
+		if l := k.limits[i]; l.deferrals > 0 {
+			l.deferrals--
+			l.row.Deferred++
+			l.row.DeferredAt = k.now
+		}
+	}
+	return true
+}
+
+func (l *lookLimit) take() {
+	b, ok := l.bucket.Take(1)
+	if ok { // refusing made sure of it
+		l.bucket = b
+		l.taken++
+	}
+}
+
+// close writes what the look did into the row and tells whether it must be
+// saved. A refused attempt leaves level, remainder and stamp as they were.
+func (l *lookLimit) close(now int64) bool {
+	if l.taken > 0 || l.changed {
+		l.row.SetBucket(l.bucket)
+	}
+	l.row.Started += l.taken
+	l.row.Shed += l.shed
+	if until := l.holdUntil(now); until > 0 {
+		l.row.HeldFrom, l.row.HeldUntil = now, until
+	}
+	return l.taken > 0 || l.shed > 0 || l.changed || l.refused || l.paced
+}
+
+// holdUntil is when a limit that put jobs off is asked again; 0: it put none
+// off.
+func (l *lookLimit) holdUntil(now int64) int64 {
+	if !l.refused && !l.paced {
+		return 0
+	}
+	until := l.bucket.HoldUntil(now, store.DeferFor)
+	if l.paced || l.mode == UntilToken {
+		next := l.bucket.NextHold(now)
+		if l.refused && l.mode == UntilToken {
+			return next
+		}
+		until = min(until, next)
+	}
+	return until
+}

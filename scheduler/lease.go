@@ -1,0 +1,137 @@
+package scheduler
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/weirq/weir/internal/store"
+)
+
+// heldJob is a job that this process was granted and has not reported.
+type heldJob struct {
+	row        store.Job
+	cancel     context.CancelCauseFunc
+	leaseUntil time.Time // on this process's clock
+	lost       atomic.Bool
+}
+
+func (j *heldJob) key() store.Held { return store.Held{ID: j.row.ID, Claim: j.row.Claim.Int64} }
+
+// heldJobs are the jobs whose leases this process renews: those it really has.
+type heldJobs struct {
+	mu   sync.Mutex
+	jobs map[store.Held]*heldJob
+}
+
+func (h *heldJobs) add(j *heldJob) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.jobs[j.key()] = j
+}
+
+func (h *heldJobs) remove(key store.Held) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	delete(h.jobs, key)
+}
+
+func (h *heldJobs) has(key store.Held) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	_, ok := h.jobs[key]
+	return ok
+}
+
+func (h *heldJobs) all() []*heldJob {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	out := make([]*heldJob, 0, len(h.jobs))
+	for _, j := range h.jobs {
+		out = append(out, j)
+	}
+	return out
+}
+
+// lapsed tells whether a job's lease ran out: in a process that was suspended
+// between the grant and the hand-over.
+func (h *heldJobs) lapsed(key store.Held, now time.Time) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	j, ok := h.jobs[key]
+	// Without the monotonic reading: it stands still while a machine sleeps.
+	return ok && !now.Round(0).Before(j.leaseUntil.Round(0))
+}
+
+func (h *heldJobs) cancelAll(cause error) {
+	for _, j := range h.all() {
+		j.cancel(cause)
+	}
+}
+
+// renewLeases renews until ctx ends, often enough to survive two ticks that
+// fail.
+func (s *Scheduler) renewLeases(ctx context.Context) {
+	every := s.config.lease / 4
+	wait := every
+	for {
+		fired, release := s.clock.Timer(wait)
+		select {
+		case <-ctx.Done():
+			release()
+			return
+		case <-fired:
+		}
+		if wait = every; !s.renew(ctx) {
+			wait = every / 4
+		}
+	}
+}
+
+// renew extends the leases of the jobs held, and cancels the handlers of those
+// that are no longer this process's. It tells whether the database answered.
+func (s *Scheduler) renew(ctx context.Context) bool {
+	jobs := s.held.all()
+	if len(jobs) == 0 {
+		return true
+	}
+	held := make([]store.Held, len(jobs))
+	for i, j := range jobs {
+		held[i] = j.key()
+	}
+	asked := s.clock.Now()
+	ctx, cancel := context.WithTimeout(ctx, s.config.lease/4)
+	defer cancel()
+	kept, err := s.store.Renew(ctx, held, s.config.lease.Microseconds())
+	if err != nil && ctx.Err() == nil {
+		s.log.Error("lease_renewal_failed", "jobs", len(jobs), "error", err)
+	}
+	for _, j := range jobs {
+		if _, ok := kept[j.row.ID]; ok {
+			s.held.extend(j.key(), asked.Add(s.config.lease))
+			continue
+		}
+		if err == nil || s.held.lapsed(j.key(), s.clock.Now()) {
+			s.loseLease(j)
+		}
+	}
+	return err == nil
+}
+
+func (h *heldJobs) extend(key store.Held, until time.Time) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if j, ok := h.jobs[key]; ok {
+		j.leaseUntil = until
+	}
+}
+
+// loseLease cancels a handler whose job is no longer this process's. One that
+// has reported in the meantime was not lost.
+func (s *Scheduler) loseLease(j *heldJob) {
+	if s.held.has(j.key()) && j.lost.CompareAndSwap(false, true) {
+		s.log.Warn("lease_lost", "job_id", j.row.UID, "task", j.row.Task, "attempt", j.row.Attempt)
+		j.cancel(ErrLeaseLost)
+	}
+}

@@ -1,0 +1,84 @@
+package scheduler
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/weirq/weir/internal/store"
+	"github.com/weirq/weir/queue"
+)
+
+// limit is a limit that this process enforces.
+type limit struct {
+	store.Declared
+	mode      DeferMode
+	heldUntil time.Time // on this process's clock; a hint: the row decides
+	switched  map[string]struct{}
+}
+
+func byName(a, b *limit) int { return strings.Compare(a.Name, b.Name) }
+
+// compileLimits turns what was declared into limits, sorted by name: the order
+// in which their rows are locked.
+func (s *Scheduler) compileLimits() ([]*limit, error) {
+	var limits []*limit
+	var errs []error
+	for _, t := range s.tasks {
+		if t.rate.set {
+			limits = append(limits, &limit{
+				Declared: store.Declared{Name: taskPrefix + t.name, Limit: t.limit, Tasks: []string{t.name}},
+				mode:     t.rate.mode,
+			})
+		}
+	}
+	for _, c := range s.config.limits {
+		l, err := s.compileLimit(c)
+		if err != nil {
+			errs = append(errs, fmt.Errorf("%s: %w", describeLimit(c.name), err))
+		}
+		limits = append(limits, l)
+	}
+	slices.SortFunc(limits, byName)
+	for i := 1; i < len(limits); i++ {
+		if limits[i].Name == limits[i-1].Name {
+			errs = append(errs, fmt.Errorf("%s is declared twice: keep one", describeLimit(limits[i].Name)))
+		}
+	}
+	return limits, errors.Join(errs...)
+}
+
+func (s *Scheduler) compileLimit(c limitConfig) (*limit, error) {
+	var errs []error
+	l, err := c.rate.limit()
+	errs = append(errs, err)
+	if len(c.tasks)+len(c.queues) == 0 {
+		errs = append(errs, errors.New(`it covers nothing: name tasks or queues`))
+	}
+	if !strings.HasPrefix(c.name, queuePrefix) {
+		errs = append(errs, queue.CheckName("limit", c.name))
+	}
+	for _, q := range c.queues {
+		errs = append(errs, queue.CheckName("queue", q))
+	}
+	for _, t := range c.tasks {
+		if _, known := s.tasks[t]; !known && !slices.Contains(s.config.elsewhere, t) {
+			errs = append(errs, fmt.Errorf("it names the task %q, which is not registered: register it, or declare it with Elsewhere if another process runs it", t))
+		}
+	}
+	return &limit{Declared: store.Declared{Name: c.name, Limit: l, Tasks: c.tasks, Queues: c.queues}, mode: c.rate.mode}, errors.Join(errs...)
+}
+
+// covering lists the limits that cover a line, by name; one that covers it
+// twice is there once.
+func (s *Scheduler) covering(line store.Line) []*limit {
+	var out []*limit
+	for _, l := range s.limits {
+		if slices.Contains(l.Tasks, line.Task) || slices.Contains(l.Queues, line.Queue) {
+			out = append(out, l)
+		}
+	}
+	return out
+}

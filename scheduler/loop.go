@@ -1,0 +1,380 @@
+package scheduler
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/weirq/weir/internal/clock"
+	"github.com/weirq/weir/internal/store"
+)
+
+const (
+	// surveyEvery is how often a process looks for what others wrote.
+	surveyEvery = 500 * time.Millisecond
+	// company is how long a result waits for others to be written with.
+	company = 200 * time.Microsecond
+	// abandonAfter is how long a stop waits for handlers whose contexts it
+	// has cancelled.
+	abandonAfter = 5 * time.Second
+)
+
+// loop looks, whenever there is something to do, and sleeps until there may
+// be. It ends when ctx has ended and everything is written.
+func (s *Scheduler) loop(ctx context.Context) error {
+	// What is begun is finished: the end of ctx stops starting, not writing.
+	work := context.WithoutCancel(ctx)
+	for ctx.Err() == nil {
+		busy := s.step(work, true)
+		if !busy {
+			s.sleep(ctx, s.wakeAt())
+		}
+	}
+	return s.stop(work)
+}
+
+// drain looks until nothing may start without time passing.
+func (s *Scheduler) drain(ctx context.Context) error {
+	work := context.WithoutCancel(ctx)
+	for ctx.Err() == nil {
+		switch busy := s.step(work, true); {
+		case s.trouble.err != nil:
+			return s.giveUp()
+		case busy:
+		case s.running > 0:
+			s.sleep(ctx, time.Time{})
+		default:
+			return nil
+		}
+	}
+	return errors.Join(ctx.Err(), s.stop(work))
+}
+
+// giveUp ends a Drain whose database does not answer. What handlers report is
+// not written: their leases run out.
+func (s *Scheduler) giveUp() error {
+	s.held.cancelAll(errStopped)
+	s.work.Wait()
+	err := s.trouble.err
+	s.trouble = trouble{}
+	return err
+}
+
+// stop starts nothing more, and waits for handlers: within the grace, then
+// with their contexts cancelled.
+func (s *Scheduler) stop(ctx context.Context) error {
+	cancelAt := s.clock.Now().Add(s.config.grace)
+	cancelled := false
+	for {
+		if busy := s.step(ctx, false); busy {
+			continue
+		}
+		if s.running == 0 && len(s.results) == 0 {
+			s.work.Wait()
+			s.shedLog.flush(s.log, s.clock.Now(), true)
+			return nil
+		}
+		now := s.clock.Now()
+		switch {
+		case now.Before(cancelAt):
+		case !cancelled:
+			cancelled = true
+			s.held.cancelAll(errStopped)
+			cancelAt = now.Add(abandonAfter)
+			s.log.Info("handlers_cancelled", "running", s.running)
+		default:
+			return s.abandon(ctx)
+		}
+		wake := cancelAt
+		if s.trouble.until.After(now) && s.trouble.until.Before(wake) {
+			wake = s.trouble.until
+		}
+		s.sleep(context.WithoutCancel(ctx), wake)
+	}
+}
+
+// abandon gives back the jobs of handlers that do not return.
+func (s *Scheduler) abandon(ctx context.Context) error {
+	left := s.held.all()
+	results := slices.Clone(s.results)
+	for _, h := range left {
+		results = append(results, s.interrupted(h.row))
+	}
+	ctx, cancel := context.WithTimeout(ctx, abandonAfter)
+	defer cancel()
+	_, err := s.store.Turn(ctx, store.TurnRequest{Results: results})
+	return errors.Join(fmt.Errorf("stop: %d handlers did not return after their contexts were cancelled; their jobs are given back", len(left)), err)
+}
+
+// step does what there is to do now, and tells whether there may be more.
+func (s *Scheduler) step(ctx context.Context, starting bool) bool {
+	s.collect()
+	s.gather()
+	now := s.clock.Now()
+	if now.Before(s.trouble.until) {
+		return false
+	}
+	if starting && !now.Before(s.surveyAt) {
+		if err := s.survey(ctx); err != nil {
+			s.fail("survey", err)
+			return false
+		}
+	}
+	sweep := starting && (due(s.dueAt, now) || due(s.leaseAt, now))
+	k := s.plan(now, starting)
+	if len(s.results) == 0 && !sweep && k == nil {
+		return false
+	}
+	if err := s.turn(ctx, k, sweep); err != nil {
+		s.fail("turn", err)
+		return false
+	}
+	return true
+}
+
+func due(at, now time.Time) bool { return !at.IsZero() && !now.Before(at) }
+
+// collect takes what handlers and producers delivered.
+func (s *Scheduler) collect() {
+	results, lines, dueAt := s.mail.collect()
+	s.results = append(s.results, results...)
+	s.running -= len(results)
+	s.counters.running.Store(int64(s.running))
+	s.arrive(lines)
+	if dueAt != 0 {
+		s.soon(time.UnixMicro(dueAt))
+	}
+}
+
+// soon notes that a scheduled job is due at a time.
+func (s *Scheduler) soon(at time.Time) {
+	if s.dueAt.IsZero() || at.Before(s.dueAt) {
+		s.dueAt = at
+	}
+}
+
+// gather gives results that are about to come a moment to come along, where
+// the handlers are quicker than the database. This wait is real time: under an
+// injected clock nobody would end it.
+func (s *Scheduler) gather() {
+	for want := s.config.concurrency / 4; s.running > 0 && len(s.results) > 0 && len(s.results) < want; {
+		fired, release := clock.System{}.Timer(company)
+		select {
+		case <-s.mail.bell:
+			release()
+			before := len(s.results)
+			s.collect()
+			if len(s.results) == before {
+				return
+			}
+		case <-fired:
+			return
+		}
+	}
+}
+
+// survey looks for what other processes wrote.
+func (s *Scheduler) survey(ctx context.Context) error {
+	names := make([]string, len(s.limits))
+	for i, l := range s.limits {
+		names[i] = l.Name
+	}
+	at := s.clock.Now()
+	seen, err := s.store.Survey(ctx, slices.Collect(maps.Keys(s.tasks)), names)
+	if err != nil {
+		return err
+	}
+	s.arrive(seen.Lines)
+	s.dueAt, s.leaseAt = local(seen.Due, seen.Now, at), local(seen.Lease, seen.Now, at)
+	for _, l := range s.limits {
+		l.heldUntil = local(seen.Held[l.Name], seen.Now, at)
+	}
+	s.surveyAt = at.Add(surveyEvery)
+	return nil
+}
+
+// local turns a stored time into one on this process's clock, which read at
+// when the store's read now. The zero time stays.
+func local(stored, now int64, at time.Time) time.Time {
+	if stored == 0 {
+		return time.Time{}
+	}
+	return at.Add(time.Duration(stored-now) * time.Microsecond)
+}
+
+// plan lists the lines and limits for a look; nil where there is none to be
+// had.
+func (s *Scheduler) plan(now time.Time, starting bool) *look {
+	k := &look{slots: s.config.concurrency - s.running}
+	if !starting || k.slots == 0 {
+		return nil
+	}
+	var limits []*limit
+	var lines []*line
+	for _, l := range s.lines {
+		if l.askable(now) {
+			lines = append(lines, l)
+			limits = append(limits, l.limits...)
+		}
+	}
+	if len(lines) == 0 {
+		return nil
+	}
+	slices.SortFunc(limits, byName)
+	limits = slices.Compact(limits)
+	for _, l := range limits {
+		k.limits = append(k.limits, &lookLimit{declared: l.Declared.Limit, mode: l.mode, limit: l})
+	}
+	for _, l := range lines {
+		view := &lookLine{Line: l.Line, drop: l.task.excess == Drop, share: l.share, line: l}
+		for _, lim := range l.limits {
+			i, _ := slices.BinarySearchFunc(limits, lim, byName)
+			view.limits = append(view.limits, i)
+		}
+		k.lines = append(k.lines, view)
+	}
+	return k
+}
+
+// turn writes results and runs a look, in one transaction.
+func (s *Scheduler) turn(ctx context.Context, k *look, sweep bool) error {
+	req := store.TurnRequest{Results: s.results, Sweep: sweep, Lease: s.config.lease}
+	if k != nil {
+		req.Claim = int64(s.config.random() >> 1) //nolint:gosec // 63 bits fit
+		req.Admit = k
+		for _, l := range k.limits {
+			req.Limits = append(req.Limits, l.limit.Declared)
+		}
+	}
+	out, err := s.store.Turn(ctx, req)
+	if errors.Is(err, store.ErrOutcomeUnknown) {
+		// The results are written again; what was claimed is ours if it is there.
+		jobs, lookErr := s.claimed(ctx, req.Claim)
+		s.launch(jobs)
+		return errors.Join(err, lookErr)
+	}
+	if err != nil {
+		return err
+	}
+	s.recover()
+	s.counters.looks.Add(1)
+	s.count(s.results, out.Refused)
+	s.results = nil
+	s.launch(out.Started)
+	if sweep {
+		s.swept(out.Swept)
+	}
+	if k != nil {
+		s.learn(k, out)
+	}
+	return nil
+}
+
+// claimed asks for the jobs of a claim until it gets an answer: they hold
+// tokens and attempts.
+func (s *Scheduler) claimed(ctx context.Context, claim int64) ([]store.Job, error) {
+	if claim == 0 {
+		return nil, nil
+	}
+	deadline := s.clock.Now().Add(s.config.lease)
+	for {
+		jobs, err := s.store.Claimed(ctx, claim)
+		if err == nil || !s.clock.Now().Before(deadline) {
+			return jobs, err
+		}
+		fired, release := clock.System{}.Timer(100 * time.Millisecond)
+		<-fired
+		release()
+	}
+}
+
+// swept notes what a sweep brought back.
+func (s *Scheduler) swept(w store.Swept) {
+	s.arrive(w.Lines)
+	if w.Lost+w.Dead > 0 {
+		s.log.Warn("leases_lost", "back_in_line", w.Lost, "dead", w.Dead)
+	}
+	s.dueAt, s.leaseAt = local(w.Due, w.Now, w.At), local(w.Lease, w.Now, w.At)
+}
+
+// learn takes over what a look found out about lines and limits.
+func (s *Scheduler) learn(k *look, out store.TurnResult) {
+	for _, seen := range k.lines {
+		seen.line.learn(seen, k.slots)
+	}
+	s.counters.deferred.Add(int64(k.deferred))
+	for _, l := range k.limits {
+		l.limit.heldUntil = time.Time{}
+		if l.row.HeldUntil > out.Now {
+			l.limit.heldUntil = local(l.row.HeldUntil, out.Now, out.At)
+		}
+		s.counters.shed.Add(l.shed)
+		s.shedLog.add(l.row.Name, l.shed)
+		s.tell(l)
+	}
+	s.shedLog.flush(s.log, s.clock.Now(), false)
+}
+
+// tell logs what is odd about a limit, once.
+func (s *Scheduler) tell(l *lookLimit) {
+	if l.repaired {
+		s.log.Warn("limit_repaired", "limit", l.row.Name, "level", l.bucket.Level)
+	}
+	if l.steppedBack {
+		s.log.Warn("clock_stepped_back", "limit", l.row.Name)
+	}
+	if old := l.switched; !old.Rate.IsZero() {
+		if _, told := l.limit.switched[old.String()]; !told {
+			if l.limit.switched == nil {
+				l.limit.switched = map[string]struct{}{}
+			}
+			l.limit.switched[old.String()] = struct{}{}
+			s.log.Info("limit_rate_changed", "limit", l.row.Name, "from", old.String(), "to", l.declared.String())
+		}
+	}
+}
+
+// wakeAt is when there may be something to do although nobody rings.
+func (s *Scheduler) wakeAt() time.Time {
+	now := s.clock.Now()
+	if now.Before(s.trouble.until) {
+		return s.trouble.until
+	}
+	wake := s.surveyAt
+	sooner := func(at time.Time) {
+		if !at.IsZero() && at.Before(wake) {
+			wake = at
+		}
+	}
+	sooner(s.dueAt)
+	sooner(s.leaseAt)
+	if s.running < s.config.concurrency {
+		for _, l := range s.lines {
+			if l.ready {
+				sooner(l.held())
+			}
+		}
+	}
+	sooner(s.shedLog.flushAt())
+	return wake
+}
+
+// sleep waits for the bell, a time, or the end of ctx. The zero time never
+// comes.
+func (s *Scheduler) sleep(ctx context.Context, until time.Time) {
+	var fired <-chan time.Time
+	if !until.IsZero() {
+		var release func()
+		fired, release = s.clock.Timer(until.Sub(s.clock.Now()))
+		defer release()
+	}
+	select {
+	case <-s.mail.bell:
+	case <-fired:
+	case <-ctx.Done():
+	}
+	s.shedLog.flush(s.log, s.clock.Now(), false)
+}

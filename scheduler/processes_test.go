@@ -1,0 +1,226 @@
+package scheduler_test
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/weirq/weir/bucket"
+	"github.com/weirq/weir/internal/storetest"
+	"github.com/weirq/weir/queue"
+	"github.com/weirq/weir/scheduler"
+)
+
+// childEnv makes the test binary a scheduler process of its own.
+const childEnv = "WEIR_SCHEDULER_TEST_CHILD"
+
+type childConfig struct {
+	DSN, Ledger, Rate string
+}
+
+func runChild() int {
+	var c childConfig
+	err := json.Unmarshal([]byte(os.Getenv(childEnv)), &c)
+	if err == nil {
+		err = c.run()
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "child:", err)
+		return 1
+	}
+	return 0
+}
+
+func (c childConfig) run() error {
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
+	defer stop()
+	client, err := queue.Open(ctx, c.DSN)
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	ledger, err := os.OpenFile(c.Ledger, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
+	if err != nil {
+		return err
+	}
+	defer ledger.Close()
+	s, err := scheduler.New(client, scheduler.Lease(time.Second), scheduler.Logger(slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelError}))))
+	if err != nil {
+		return err
+	}
+	handler := func(_ context.Context, job *queue.Job[string]) error {
+		_, err := fmt.Fprintf(ledger, "%s %d %d\n", job.ID, job.StartedAt.UnixMicro(), time.Now().UnixMicro())
+		return err
+	}
+	if err := scheduler.Register(s, "limited", handler, scheduler.RateLimit(c.Rate), scheduler.MaxRetries(1000)); err != nil {
+		return err
+	}
+	return s.Run(ctx)
+}
+
+func startChild(t *testing.T, c childConfig) *exec.Cmd {
+	t.Helper()
+	doc, err := json.Marshal(c)
+	require.NoError(t, err)
+	cmd := exec.Command(os.Args[0], "-test.run=^$")
+	cmd.Env = append(os.Environ(), childEnv+"="+string(doc))
+	cmd.Stderr = os.Stderr
+	require.NoError(t, cmd.Start())
+	t.Cleanup(func() {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+	})
+	return cmd
+}
+
+func TestTwoProcessesNeverStartMoreThanTheLimitWhateverIsKilled(t *testing.T) {
+	const rate = "40/s"
+	limit, err := bucket.NewLimit(rate, 0)
+	require.NoError(t, err)
+	storetest.Each(t, func(t *testing.T, db storetest.Database) {
+		client, err := queue.Open(t.Context(), db.DSN)
+		require.NoError(t, err)
+		defer client.Close()
+		raw := db.SQL(t)
+		db.LogGrants(t, raw)
+		const jobs = 2000
+		_, err = queue.Task[string]("limited").EnqueueMany(t.Context(), client, make([]string, jobs))
+		require.NoError(t, err)
+
+		c := childConfig{DSN: db.DSN, Ledger: filepath.Join(t.TempDir(), "ledger"), Rate: rate}
+		pair := []*exec.Cmd{startChild(t, c), startChild(t, c)}
+		for range 8 {
+			waitForGrants(t, raw, 5)
+			i := rand.IntN(2)
+			require.NoError(t, pair[i].Process.Kill())
+			_ = pair[i].Wait()
+			pair[i] = startChild(t, c)
+		}
+		waitForGrants(t, raw, 40)
+		for _, p := range pair {
+			require.NoError(t, p.Process.Signal(syscall.SIGTERM))
+			require.NoError(t, p.Wait())
+		}
+
+		grants := grantTimes(t, raw)
+		requireBound(t, limit, grants, 0)
+		started, delay := readLedger(t, c.Ledger)
+		t.Logf("%d grants, %d starts in the ledger, largest hand-over delay %v", len(grants), len(started), delay)
+		requireBound(t, limit, started, delay)
+		require.Equal(t, jobs, countAll(t, raw), "no job is lost")
+	})
+}
+
+// waitForGrants waits until the processes made n more grants: the database is
+// asked, nothing is timed.
+func waitForGrants(t *testing.T, db *sql.DB, n int) {
+	t.Helper()
+	want := len(grantTimes(t, db)) + n
+	require.Eventually(t, func() bool { return len(grantTimes(t, db)) >= want }, time.Minute, 5*time.Millisecond)
+}
+
+func grantTimes(t *testing.T, db *sql.DB) []int64 {
+	t.Helper()
+	rows, err := db.QueryContext(t.Context(), `select at from test_grants order by at`)
+	require.NoError(t, err)
+	defer rows.Close()
+	var out []int64
+	for rows.Next() {
+		var at int64
+		require.NoError(t, rows.Scan(&at))
+		out = append(out, at)
+	}
+	require.NoError(t, rows.Err())
+	return out
+}
+
+func readLedger(t *testing.T, path string) (starts []int64, delay time.Duration) {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	require.NoError(t, err)
+	for line := range strings.Lines(string(text)) {
+		var id string
+		var granted, started int64
+		_, err := fmt.Sscan(line, &id, &granted, &started)
+		require.NoError(t, err)
+		starts = append(starts, started)
+		delay = max(delay, time.Duration(started-granted)*time.Microsecond)
+	}
+	slices.Sort(starts)
+	return starts, delay
+}
+
+// requireBound checks every interval between two starts: it holds at most
+// capacity + (length + slack) x rate.
+func requireBound(t *testing.T, limit bucket.Limit, starts []int64, slack time.Duration) {
+	t.Helper()
+	capacity := float64(limit.Capacity()) / float64(bucket.Token)
+	perMicro := float64(limit.Rate.Count()) / float64(bucket.Token) / float64(limit.Rate.Period().Microseconds())
+	for i := range starts {
+		for j := i; j < len(starts); j++ {
+			length := float64(starts[j]-starts[i]) + float64(slack.Microseconds())
+			if n, most := float64(j-i+1), capacity+length*perMicro; n > most+1e-6 {
+				t.Fatalf("%v starts in %v: at most %.3f may be (from %d)", n, time.Duration(length)*time.Microsecond, most, starts[i])
+			}
+		}
+	}
+}
+
+func countAll(t *testing.T, db *sql.DB) (n int) {
+	t.Helper()
+	require.NoError(t, db.QueryRowContext(t.Context(),
+		`select (select count(*) from weir_jobs) + (select count(*) from weir_history) + (select count(*) from weir_dead)`).Scan(&n))
+	return n
+}
+
+func TestARestartKeepsTheLevel(t *testing.T) {
+	const rate = "10/m"
+	limit, err := bucket.NewLimit(rate, 0)
+	require.NoError(t, err)
+	storetest.Each(t, func(t *testing.T, db storetest.Database) {
+		client, err := queue.Open(t.Context(), db.DSN)
+		require.NoError(t, err)
+		defer client.Close()
+		raw := db.SQL(t)
+		db.LogGrants(t, raw)
+		_, err = queue.Task[string]("limited").EnqueueMany(t.Context(), client, make([]string, 500))
+		require.NoError(t, err)
+		c := childConfig{DSN: db.DSN, Ledger: filepath.Join(t.TempDir(), "ledger"), Rate: rate}
+		for range 10 {
+			child := startChild(t, c)
+			before := lookedAt(t, raw)
+			require.Eventually(t, func() bool { return lookedAt(t, raw) > before }, time.Minute, 5*time.Millisecond)
+			require.NoError(t, child.Process.Kill())
+			_ = child.Wait()
+		}
+		grants := grantTimes(t, raw)
+		require.GreaterOrEqual(t, len(grants), 10)
+		requireBound(t, limit, grants, 0)
+		require.Equal(t, 500, countAll(t, raw))
+	})
+}
+
+// lookedAt is when the limit was last refused: a process that came up and
+// looked sets the hold anew.
+func lookedAt(t *testing.T, db *sql.DB) (at int64) {
+	t.Helper()
+	err := db.QueryRowContext(t.Context(), `select held_from from weir_limits where name = 'task:limited'`).Scan(&at)
+	if err != nil {
+		require.ErrorIs(t, err, sql.ErrNoRows)
+	}
+	return at
+}

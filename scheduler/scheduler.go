@@ -1,0 +1,189 @@
+package scheduler
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/weirq/weir/internal/clock"
+	"github.com/weirq/weir/internal/store"
+	"github.com/weirq/weir/queue"
+)
+
+// Scheduler runs the jobs of registered tasks. Make one with New, register
+// tasks, then Run it. Any number of them, in any number of processes, may run
+// on one database: limits hold over all of them.
+type Scheduler struct {
+	config config
+	store  *store.Store
+	clock  clock.Clock
+	log    *slog.Logger
+
+	tasks    map[string]*task
+	limits   []*limit // by name
+	counters counters
+
+	mu      sync.Mutex // guards started and stopped
+	started bool
+
+	// What follows belongs to the goroutine that runs the loop.
+	lines    map[store.Line]*line
+	running  int            // jobs started here that have not reported
+	results  []store.Result // reported, not yet written
+	dueAt    time.Time      // the next scheduled job, or the zero time
+	leaseAt  time.Time      // the next lease to run out, or the zero time
+	surveyAt time.Time      // when to look around again
+	shedLog  shedLog
+	trouble  trouble
+
+	mail mail
+	held heldJobs
+	work sync.WaitGroup // handlers
+}
+
+// New makes a scheduler for the database that client has open.
+func New(client *queue.Client, opts ...Option) (*Scheduler, error) {
+	s := &Scheduler{
+		config: config{
+			concurrency: DefaultConcurrency, lease: DefaultLease, grace: DefaultShutdownGrace,
+			logger: slog.Default(), random: randomNumber,
+		},
+		store: client.Store(),
+		tasks: map[string]*task{},
+		lines: map[store.Line]*line{},
+	}
+	s.clock = s.store.Clock()
+	s.mail.init()
+	s.held.jobs = map[store.Held]*heldJob{}
+	var errs []error
+	for _, o := range opts {
+		errs = append(errs, o.apply(&s.config))
+	}
+	if err := errors.Join(errs...); err != nil {
+		return nil, fmt.Errorf("scheduler: %w", err)
+	}
+	s.log = s.config.logger
+	return s, nil
+}
+
+func randomNumber() uint64 {
+	var b [8]byte
+	_, _ = rand.Read(b[:]) // never fails
+	return binary.LittleEndian.Uint64(b[:])
+}
+
+// ErrRunning is returned by Register and Run once the scheduler has been run.
+var ErrRunning = errors.New("the scheduler was started already")
+
+func (s *Scheduler) register(t *task) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.started {
+		return fmt.Errorf("task %q: %w: register tasks before Run", t.name, ErrRunning)
+	}
+	if _, twice := s.tasks[t.name]; twice {
+		return fmt.Errorf("task %q is registered twice: keep one", t.name)
+	}
+	s.tasks[t.name] = t
+	return nil
+}
+
+// Describe lists the registered tasks by name.
+func (s *Scheduler) Describe() []TaskInfo {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	out := make([]TaskInfo, 0, len(s.tasks))
+	for _, t := range s.tasks {
+		out = append(out, t.info())
+	}
+	slices.SortFunc(out, func(a, b TaskInfo) int { return strings.Compare(a.Name, b.Name) })
+	return out
+}
+
+// Validate reports what is wrong with the tasks and limits together, without
+// asking the database. Run does it first.
+func (s *Scheduler) Validate() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	_, err := s.compileLimits()
+	return err
+}
+
+// Run runs jobs until ctx ends, then stops starting, lets handlers finish
+// within the grace, cancels the contexts of those that are left, and returns
+// when everything is written. It returns an error where it could not start, or
+// where handlers did not return after they were cancelled. A scheduler runs
+// once.
+func (s *Scheduler) Run(ctx context.Context) error {
+	if err := s.begin(ctx); err != nil {
+		return err
+	}
+	return s.serve(ctx, s.loop)
+}
+
+// Drain runs what may start at this moment, and what that leads to, until
+// nothing may start without time passing; then it returns. It serves tests and
+// one-off programs: with queuetest's clock nothing happens between two calls.
+// It may be called again and again, but not beside Run.
+func (s *Scheduler) Drain(ctx context.Context) error {
+	if err := s.begin(ctx); err != nil && !errors.Is(err, ErrRunning) {
+		return err
+	}
+	s.surveyAt = time.Time{}
+	return s.serve(ctx, s.drain)
+}
+
+// begin checks and registers, once.
+func (s *Scheduler) begin(ctx context.Context) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.started {
+		return ErrRunning
+	}
+	limits, err := s.compileLimits()
+	if err != nil {
+		return fmt.Errorf("scheduler: %w", err)
+	}
+	rows := make([]store.Task, 0, len(s.tasks))
+	for _, t := range s.tasks {
+		row, err := t.registration()
+		if err != nil {
+			return fmt.Errorf("scheduler: %w", err)
+		}
+		rows = append(rows, row)
+	}
+	s.limits = limits
+	if err := s.store.Register(ctx, rows, declared(limits)); err != nil {
+		return fmt.Errorf("scheduler: %w", err)
+	}
+	s.started = true
+	return nil
+}
+
+func declared(limits []*limit) []store.Declared {
+	out := make([]store.Declared, len(limits))
+	for i, l := range limits {
+		out[i] = l.Declared
+	}
+	return out
+}
+
+// serve runs a loop with what it needs beside it: news of this process's
+// enqueues, and the renewal of leases. It waits for all of it.
+func (s *Scheduler) serve(ctx context.Context, loop func(context.Context) error) error {
+	defer s.store.OnWake(s.mail.arrive)()
+	var beside sync.WaitGroup
+	renewing, stop := context.WithCancel(context.WithoutCancel(ctx))
+	beside.Go(func() { s.renewLeases(renewing) })
+	err := loop(ctx)
+	stop()
+	beside.Wait()
+	return err
+}

@@ -1,0 +1,90 @@
+package scheduler
+
+import (
+	"log/slog"
+	"slices"
+	"strings"
+	"time"
+)
+
+// trouble is a database that does not answer: what was said of it, and when
+// it is tried again.
+type trouble struct {
+	since time.Time
+	until time.Time
+	pause time.Duration
+	err   error
+}
+
+const (
+	firstPause = 50 * time.Millisecond
+	lastPause  = 2 * time.Second
+)
+
+// fail notes that the database did not do what was asked. The next try comes
+// after a pause that grows; what was to be written stays.
+func (s *Scheduler) fail(doing string, err error) {
+	now := s.clock.Now()
+	t := &s.trouble
+	if t.err == nil {
+		t.since = now
+		t.pause = firstPause
+	} else {
+		t.pause = min(2*t.pause, lastPause)
+	}
+	t.err, t.until = err, now.Add(t.pause)
+	s.surveyAt = time.Time{} // afterwards nothing that is remembered is sure
+	s.log.Error("database_error", "doing", doing, "error", err, "since", t.since, "next_try_in", t.pause)
+}
+
+// recover notes that the database answers again.
+func (s *Scheduler) recover() {
+	if s.trouble.err == nil {
+		return
+	}
+	s.log.Info("database_back", "after", s.clock.Now().Sub(s.trouble.since))
+	s.trouble = trouble{}
+}
+
+// shedLog sums up sheds: one line for each limit, once a second at most.
+type shedLog struct {
+	counts map[string]int64
+	last   time.Time
+}
+
+const shedLogEvery = time.Second
+
+func (g *shedLog) add(limit string, n int64) {
+	if n == 0 {
+		return
+	}
+	if g.counts == nil {
+		g.counts = map[string]int64{}
+	}
+	g.counts[limit] += n
+}
+
+// flushAt is when counts that were not told are due; the zero time: there are
+// none.
+func (g *shedLog) flushAt() time.Time {
+	if len(g.counts) == 0 {
+		return time.Time{}
+	}
+	return g.last.Add(shedLogEvery)
+}
+
+func (g *shedLog) flush(log *slog.Logger, now time.Time, force bool) {
+	if len(g.counts) == 0 || (!force && now.Before(g.flushAt())) {
+		return
+	}
+	names := make([]string, 0, len(g.counts))
+	for name := range g.counts {
+		names = append(names, name)
+	}
+	slices.SortFunc(names, strings.Compare)
+	for _, name := range names {
+		log.Info("jobs_shed", "limit", name, "count", g.counts[name])
+	}
+	clear(g.counts)
+	g.last = now
+}

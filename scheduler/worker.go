@@ -1,0 +1,185 @@
+package scheduler
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/weirq/weir/internal/store"
+)
+
+// Why a handler's context was cancelled, as context.Cause tells it.
+var (
+	// ErrLeaseLost: the job's lease ran out, so that it may run elsewhere.
+	ErrLeaseLost = errors.New("the job's lease was lost: it may run elsewhere by now")
+	errStopped   = errors.New("the scheduler stops")
+)
+
+// ErrTimeout is the cause of a context that ended at the task's timeout.
+var ErrTimeout = errors.New("timed out")
+
+// launch hands started jobs to their handlers.
+func (s *Scheduler) launch(jobs []store.Job) {
+	s.running += len(jobs)
+	s.counters.running.Store(int64(s.running))
+	s.counters.started.Add(int64(len(jobs)))
+	until := s.clock.Now().Add(s.config.lease)
+	for _, row := range jobs {
+		ctx, cancel := context.WithCancelCause(context.Background())
+		j := &heldJob{row: row, cancel: cancel, leaseUntil: until}
+		s.held.add(j)
+		s.work.Go(func() { s.handle(ctx, j) })
+	}
+}
+
+// handle runs one attempt and reports its end, whatever the handler does:
+// return, panic, or end its goroutine.
+func (s *Scheduler) handle(ctx context.Context, j *heldJob) {
+	err := errGoexit
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("panic: %v\n%s", p, debug.Stack())
+		}
+		s.held.remove(j.key())
+		r := s.result(ctx, j.row, err)
+		j.cancel(context.Canceled)
+		s.mail.report(r)
+	}()
+	if s.held.lapsed(j.key(), s.clock.Now()) {
+		err = errNotHandedOver
+		return
+	}
+	err = s.attempt(ctx, j.row)
+}
+
+var (
+	errGoexit        = errors.New("the handler ended its goroutine (runtime.Goexit)")
+	errNotHandedOver = errors.New("not handed over")
+)
+
+// attempt calls the handler, under the timeout.
+func (s *Scheduler) attempt(ctx context.Context, row store.Job) error {
+	t := s.tasks[row.Task]
+	timeout := t.timeout
+	if row.Timeout.Valid {
+		timeout = time.Duration(row.Timeout.Int64) * time.Microsecond
+	}
+	if timeout > 0 {
+		limited, cancel := context.WithTimeoutCause(ctx, timeout, ErrTimeout)
+		defer cancel()
+		ctx = limited
+	}
+	err := t.run(ctx, row)
+	if errors.Is(context.Cause(ctx), ErrTimeout) {
+		return fmt.Errorf("%w after %v", ErrTimeout, timeout)
+	}
+	return err
+}
+
+// result turns the end of an attempt into what is written.
+func (s *Scheduler) result(ctx context.Context, row store.Job, err error) store.Result {
+	r := store.Result{ID: row.ID, UID: row.UID, Claim: row.Claim.Int64}
+	if err == nil {
+		return r
+	}
+	if errors.Is(err, errNotHandedOver) {
+		r.Outcome = store.GiveBack
+		return r
+	}
+	if errors.Is(context.Cause(ctx), errStopped) {
+		return s.interrupted(row)
+	}
+	t := s.tasks[row.Task]
+	text := errorText(err)
+	r.Errors = store.AppendError(row.Errors.String, store.AttemptError{
+		Attempt: row.Attempt, At: s.clock.Now().UnixMicro(), Error: text,
+	})
+	maxRetries := t.maxRetries
+	if row.MaxRetries.Valid {
+		maxRetries = int(row.MaxRetries.Int64)
+	}
+	if store.OutOfStarts(row.Attempt, row.GivenBack, maxRetries) {
+		r.Outcome, r.Reason = store.Dead, text
+		return r
+	}
+	r.Outcome = store.Retry
+	chance := float64(s.config.random()>>11) / (1 << 53)
+	r.Delay = t.backoff.Delay(row.Attempt-row.GivenBack, chance).Microseconds()
+	return r
+}
+
+// interruptions is how often a job may be cut off by stops before that counts
+// as a failure of its own.
+const interruptions = 5
+
+// interrupted gives a job back whose handler was cut off by a stop.
+func (s *Scheduler) interrupted(row store.Job) store.Result {
+	r := store.Result{ID: row.ID, UID: row.UID, Claim: row.Claim.Int64, Outcome: store.Interrupted}
+	if row.GivenBack >= interruptions {
+		r.Outcome, r.Reason = store.Dead, "interrupted by stops too often"
+		r.Errors = store.AppendError(row.Errors.String, store.AttemptError{
+			Attempt: row.Attempt, At: s.clock.Now().UnixMicro(), Error: r.Reason,
+		})
+	}
+	return r
+}
+
+// maxErrorText is how much of an error is kept with a job, in bytes.
+const maxErrorText = 4096
+
+// errorText makes any error storable: valid UTF-8 without NUL, bounded.
+func errorText(err error) string {
+	text := safeText(err)
+	text = strings.ReplaceAll(strings.ToValidUTF8(text, "\uFFFD"), "\x00", "\uFFFD")
+	if len(text) > maxErrorText {
+		cut := maxErrorText
+		for !utf8.RuneStart(text[cut]) {
+			cut--
+		}
+		text = text[:cut] + " ..."
+	}
+	if strings.TrimSpace(text) == "" {
+		text = "an error without a text"
+	}
+	return text
+}
+
+// safeText survives an Error method that panics.
+func safeText(err error) (text string) {
+	defer func() {
+		if p := recover(); p != nil {
+			text = fmt.Sprintf("an error whose text panics: %v", p)
+		}
+	}()
+	return err.Error()
+}
+
+// count sums up written results, and logs what failed.
+func (s *Scheduler) count(results, refused []store.Result) {
+	late := make(map[int64]struct{}, len(refused))
+	for _, r := range refused {
+		late[r.ID] = struct{}{}
+		s.counters.refused.Add(1)
+		s.log.Warn("late_result_refused", "job_id", r.UID)
+	}
+	for _, r := range results {
+		if _, refused := late[r.ID]; refused {
+			continue
+		}
+		switch r.Outcome {
+		case store.Done:
+			s.counters.completed.Add(1)
+		case store.Retry:
+			s.counters.retried.Add(1)
+			s.soon(s.clock.Now().Add(time.Duration(r.Delay) * time.Microsecond))
+		case store.Dead:
+			s.counters.failed.Add(1)
+			s.log.Warn("job_dead", "job_id", r.UID, "reason", r.Reason)
+		default:
+		}
+	}
+}
