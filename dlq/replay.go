@@ -10,6 +10,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/weirq/weir/internal/store"
+	"github.com/weirq/weir/internal/wire"
 )
 
 // batch is how many entries one transaction replays or purges.
@@ -21,12 +22,15 @@ const tries = 3
 // Replayed is what became of one entry of a replay.
 type Replayed struct {
 	ID    string `json:"id"`
-	JobID string `json:"job_id"` // the job that died
-	NewID string `json:"new_id"` // the job that was made of it; empty if none
+	JobID string `json:"job_id"`             // the job that died
+	NewID string `json:"new_id" wire:"null"` // the job that was made of it; empty if none
 	// Skipped says why the entry stayed: "duplicate of ID", where the live job
 	// ID holds the unique key. Empty: it was replayed.
-	Skipped string `json:"skipped,omitempty"`
+	Skipped string `json:"skipped" wire:"null"`
 }
+
+// MarshalJSON writes what became of the entry with stable names.
+func (r Replayed) MarshalJSON() ([]byte, error) { return wire.Object(r) }
 
 // ReplayResult is what became of the entries that a filter selected.
 type ReplayResult struct {

@@ -121,3 +121,10 @@ func (c *Client) Close() error { return c.store.Close() }
 // Store is the storage under the client, for Weir's own packages: it is not
 // part of the API and changes without notice.
 func (c *Client) Store() *store.Store { return c.store }
+
+// From returns a client over storage that is open, for Weir's own packages: it
+// is not part of the API and changes without notice. Closing the client closes
+// the storage.
+func From(s *store.Store) *Client {
+	return &Client{store: s, insert: s, maxArgs: DefaultMaxArgs}
+}

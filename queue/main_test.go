@@ -42,10 +42,15 @@ func each(t *testing.T, do func(t *testing.T, b *bundle)) {
 	t.Parallel()
 	storetest.Each(t, func(t *testing.T, db storetest.Database) {
 		t.Parallel()
-		b := &bundle{db: db, clock: queuetest.NewClock(start)}
-		b.Client = open(t, db, queue.WithClock(b.clock))
-		do(t, b)
+		do(t, newBundle(t, db))
 	})
+}
+
+func newBundle(t *testing.T, db storetest.Database) *bundle {
+	t.Helper()
+	b := &bundle{db: db, clock: queuetest.NewClock(start)}
+	b.Client = open(t, db, queue.WithClock(b.clock))
+	return b
 }
 
 func open(t testing.TB, db storetest.Database, opts ...queue.Option) *queue.Client {

@@ -45,8 +45,18 @@ func resolveDSN(dsn, dir string) (resolved, problem, mend string) {
 	if i := strings.LastIndexByte(rest, '?'); i >= 0 && strings.Contains(rest[i:], "=") {
 		path, params = rest[:i], rest[i:]
 	}
+	if uri, ok := strings.CutPrefix(path, "file:"); ok {
+		var err error
+		if path, err = url.PathUnescape(uri); err != nil {
+			return "", "not a URI", use
+		}
+	}
 	path = strings.TrimPrefix(path, "//")
-	if path == "" || strings.Contains(path, ":memory:") || strings.Contains(params, "mode=memory") {
+	values, err := url.ParseQuery(strings.TrimPrefix(params, "?"))
+	if err != nil {
+		return "", "its parameters cannot be read", "separate them by &, and write % as %25"
+	}
+	if path == "" || strings.Contains(path, ":memory:") || values.Get("mode") == "memory" {
 		return "", "a database in memory would be gone with its first connection", "name a file, as in sqlite:weir.db"
 	}
 	if !filepath.IsAbs(path) {
@@ -55,13 +65,18 @@ func resolveDSN(dsn, dir string) (resolved, problem, mend string) {
 	return "sqlite:" + path + params, "", ""
 }
 
-// withoutPassword makes a DSN fit for a message.
+// withoutPassword makes a DSN fit for a message: of one that is no plain URL
+// it shows nothing that may be a password.
 func withoutPassword(dsn string) string {
-	if u, err := url.Parse(dsn); err == nil {
+	scheme, _, isURL := strings.Cut(dsn, "://")
+	u, err := url.Parse(dsn)
+	switch {
+	case !strings.ContainsAny(dsn, "@=") || strings.HasPrefix(dsn, "sqlite:"):
+		return dsn
+	case err == nil && isURL && u.RawQuery == "":
 		return u.Redacted()
+	case isURL:
+		return scheme + "://..."
 	}
-	if i := strings.LastIndexByte(dsn, '@'); i >= 0 {
-		return "..." + dsn[i:]
-	}
-	return dsn
+	return "..."
 }

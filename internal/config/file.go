@@ -193,4 +193,3 @@ func (r Rate) hold() time.Duration {
 	}
 	return r.Limit.Hold(time.Second)
 }
-

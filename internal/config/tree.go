@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/goccy/go-yaml/ast"
+	"github.com/goccy/go-yaml/token"
 )
 
 // tree converts the YAML library's nodes into ours.
@@ -32,6 +33,9 @@ func (t *tree) convert(n ast.Node, path string) *node {
 	case *ast.NullNode:
 		return scalar(absent, "")
 	case *ast.StringNode:
+		if n.Token.Type == token.StringType && digits(n.Value) {
+			return scalar(number, n.Value) // too great for the parser
+		}
 		return scalar(text, n.Value)
 	case *ast.LiteralNode:
 		return scalar(text, n.Value.Value)
@@ -62,6 +66,8 @@ func (t *tree) convert(n ast.Node, path string) *node {
 	t.fault(BadYAML, at, path, fmt.Sprintf("%q cannot stand here", oneLine(n.String())), "write a plain value, a list or a mapping")
 	return scalar(absent, "")
 }
+
+func digits(s string) bool { return s != "" && strings.Trim(s, "0123456789") == "" }
 
 func (t *tree) alias(n *ast.AliasNode, path string) *node {
 	name := n.Value.GetToken().Value

@@ -1,10 +1,13 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
-	"encoding/json"
 	"fmt"
+	"math"
+	"slices"
+	"unicode/utf8"
 )
 
 // DeadLetter is a dead letter as stored.
@@ -32,9 +35,9 @@ type DeadLetter struct {
 	Replays     int            `db:"replays"`
 }
 
-// DeadFilter selects dead letters; zero values select all. IDs are entry ids.
+// DeadFilter selects dead letters; zero values select all.
 type DeadFilter struct {
-	IDs         []int64
+	IDs         []int64 // entries of ReplayDead and PurgeDead; nothing else counts then
 	Kind        string
 	NotKind     string // all kinds but this one
 	Task, Queue string
@@ -55,11 +58,7 @@ var listDeadSQL = &statement{postgres: `select ` +
 // ListDead returns dead letters, the newest first, without arguments that are
 // longer than 4 KiB.
 func (s *Store) ListDead(ctx context.Context, f DeadFilter) ([]DeadLetter, error) {
-	before := f.Before
-	if before == 0 {
-		before = 1<<63 - 1
-	}
-	rows, err := selectRows[DeadLetter](ctx, s.read, s.text(listDeadSQL), before, f.Kind, f.Task, f.Queue, f.NotKind, f.Limit)
+	rows, err := selectRows[DeadLetter](ctx, s.read, s.text(listDeadSQL), f.before(), f.Kind, f.Task, f.Queue, f.NotKind, f.Limit)
 	if err != nil {
 		return nil, fmt.Errorf("list dead letters: %w", err)
 	}
@@ -100,39 +99,67 @@ type DeadCount struct {
 	Count  int64  `db:"count"`
 }
 
-// Failures are grouped by the first line of their reason, 80 bytes of it.
+// A group has the first line of the reason for its name, of that at most so
+// many bytes. The characters that fit are among the first so many.
+const deadHead = 80
+
 var deadStatsSQL = &statement{
 	postgres: `
-select kind, task, convert_from(substring(convert_to(split_part(reason, E'\n', 1), 'UTF8') from 1 for 80), 'SQL_ASCII') as reason, count(*) as count
-from weir_dead group by 1, 2, 3 order by 1, 2, 4 desc, 3`,
+select kind, task, left(split_part(reason, E'\n', 1), $1) as reason, count(*) as count
+from weir_dead group by 1, 2, 3`,
 	sqlite: `
-select kind, task, cast(substr(cast(case when instr(reason, char(10)) > 0 then substr(reason, 1, instr(reason, char(10)) - 1) else reason end as blob), 1, 80) as text) as reason,
+select kind, task, substr(case when instr(reason, char(10)) > 0 then substr(reason, 1, instr(reason, char(10)) - 1) else reason end, 1, $1) as reason,
        count(*) as count
-from weir_dead group by 1, 2, 3 order by 1, 2, 4 desc, 3`,
+from weir_dead group by 1, 2, 3`,
 }
 
 // DeadStats counts dead letters by kind, task and the head of their reason.
 func (s *Store) DeadStats(ctx context.Context) ([]DeadCount, error) {
-	rows, err := selectRows[DeadCount](ctx, s.read, s.text(deadStatsSQL))
+	rows, err := selectRows[DeadCount](ctx, s.read, s.text(deadStatsSQL), deadHead)
 	if err != nil {
 		return nil, fmt.Errorf("count dead letters: %w", err)
 	}
-	return rows, nil
+	counts := make(map[DeadCount]int64, len(rows))
+	for _, r := range rows {
+		counts[DeadCount{Kind: r.Kind, Task: r.Task, Reason: head(r.Reason, deadHead)}] += r.Count
+	}
+	out := make([]DeadCount, 0, len(counts))
+	for group, n := range counts {
+		group.Count = n
+		out = append(out, group)
+	}
+	slices.SortFunc(out, func(a, b DeadCount) int {
+		return cmp.Or(cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Task, b.Task), cmp.Compare(b.Count, a.Count), cmp.Compare(a.Reason, b.Reason))
+	})
+	return out, nil
 }
 
-var takeDeadSQL = &statement{
-	postgres: `select ` + fmt.Sprintf(deadView, `args`) + deadWhere + `
-  and ($6 = '' or id = any(array(select value::bigint from json_array_elements_text(nullif($6, '')::json)))) and id > $7
-order by id limit $8 for update`,
-	sqlite: `select ` + fmt.Sprintf(deadView, `args`) + deadWhere + `
-  and ($6 = '' or id in (select value from json_each(nullif($6, '')))) and id > $7
-order by id limit $8`,
+// head is the beginning of a text: whole characters, at most so many bytes.
+func head(text string, bytes int) string {
+	if len(text) <= bytes {
+		return text
+	}
+	for bytes > 0 && !utf8.RuneStart(text[bytes]) {
+		bytes--
+	}
+	return text[:bytes]
 }
 
-var dropDeadSQL = &statement{
-	postgres: `delete from weir_dead where id = any($1::bigint[])`,
-	sqlite:   `delete from weir_dead where id in (select value from json_each($1))`,
-}
+// Entries named by their ids are found by them, whatever else is there.
+var (
+	takeDeadSQL = &statement{
+		postgres: `select ` + fmt.Sprintf(deadView, `args`) + deadWhere + ` and id > $6 order by id limit $7 for update`,
+		sqlite:   `select ` + fmt.Sprintf(deadView, `args`) + deadWhere + ` and id > $6 order by id limit $7`,
+	}
+	takeDeadByIDSQL = &statement{
+		postgres: `select ` + fmt.Sprintf(deadView, `args`) + ` from weir_dead where id = any($1::bigint[]) order by id for update`,
+		sqlite:   `select ` + fmt.Sprintf(deadView, `args`) + ` from weir_dead where id in (select value from json_each($1)) order by id`,
+	}
+	dropDeadSQL = &statement{
+		postgres: `delete from weir_dead where id = any($1::bigint[])`,
+		sqlite:   `delete from weir_dead where id in (select value from json_each($1))`,
+	}
+)
 
 // Replayed says what became of one entry of a replay.
 type Replayed struct {
@@ -149,7 +176,7 @@ func (s *Store) ReplayDead(ctx context.Context, f DeadFilter, revive func(DeadLe
 	var out []Replayed
 	var wake Wake
 	err := s.write(ctx, func(t *tx) error {
-		out = nil
+		out, wake = nil, Wake{}
 		entries, err := s.takeDead(ctx, t, f)
 		if err != nil || len(entries) == 0 {
 			return err
@@ -181,52 +208,33 @@ func (s *Store) ReplayDead(ctx context.Context, f DeadFilter, revive func(DeadLe
 }
 
 func (s *Store) takeDead(ctx context.Context, t *tx, f DeadFilter) ([]DeadLetter, error) {
-	before := f.Before
-	if before == 0 {
-		before = 1<<63 - 1
+	if len(f.IDs) > 0 {
+		return selectRows[DeadLetter](ctx, t, s.text(takeDeadByIDSQL), s.ids(f.IDs))
 	}
-	ids, err := f.idDoc()
-	if err != nil {
-		return nil, err
-	}
-	return selectRows[DeadLetter](ctx, t, s.text(takeDeadSQL), before, f.Kind, f.Task, f.Queue, f.NotKind, ids, f.After, f.Limit)
+	return selectRows[DeadLetter](ctx, t, s.text(takeDeadSQL), f.before(), f.Kind, f.Task, f.Queue, f.NotKind, f.After, f.Limit)
 }
 
-func (f *DeadFilter) idDoc() (string, error) {
-	if len(f.IDs) == 0 {
-		return "", nil
+func (f *DeadFilter) before() int64 {
+	if f.Before == 0 {
+		return math.MaxInt64
 	}
-	doc, err := json.Marshal(f.IDs)
-	if err != nil {
-		return "", fmt.Errorf("encode ids: %w", err)
-	}
-	return string(doc), nil
+	return f.Before
 }
 
 var purgeDeadSQL = &statement{
-	postgres: `
-delete from weir_dead where id = any(array(select id ` + deadWhere + `
-  and ($6 = '' or id = any(array(select value::bigint from json_array_elements_text(nullif($6, '')::json))))
-order by id desc limit $7))`,
-	sqlite: `
-delete from weir_dead where id in (select id ` + deadWhere + `
-  and ($6 = '' or id in (select value from json_each(nullif($6, ''))))
-order by id desc limit $7)`,
+	postgres: `delete from weir_dead where id = any(array(select id ` + deadWhere + ` order by id desc limit $6))`,
+	sqlite:   `delete from weir_dead where id in (select id ` + deadWhere + ` order by id desc limit $6)`,
 }
 
 // PurgeDead deletes one batch of what f selects and returns how many went.
 func (s *Store) PurgeDead(ctx context.Context, f DeadFilter) (int64, error) {
-	before := f.Before
-	if before == 0 {
-		before = 1<<63 - 1
-	}
-	ids, err := f.idDoc()
-	if err != nil {
-		return 0, err
-	}
 	var n int64
-	err = s.write(ctx, func(t *tx) (err error) {
-		n, err = s.exec(ctx, t, purgeDeadSQL, before, f.Kind, f.Task, f.Queue, f.NotKind, ids, f.Limit)
+	err := s.write(ctx, func(t *tx) (err error) {
+		if len(f.IDs) > 0 {
+			n, err = s.exec(ctx, t, dropDeadSQL, s.ids(f.IDs))
+			return err
+		}
+		n, err = s.exec(ctx, t, purgeDeadSQL, f.before(), f.Kind, f.Task, f.Queue, f.NotKind, f.Limit)
 		return err
 	})
 	if err != nil {

@@ -24,6 +24,7 @@ type target struct {
 	path    string // SQLite: the file
 	params  url.Values
 	dsn     string // PostgreSQL: what lib/pq gets
+	shown   string // PostgreSQL: what was given, for messages
 	schema  string // PostgreSQL: "" is the server's search path
 }
 
@@ -52,13 +53,19 @@ func parseSQLite(rest string) (target, error) {
 	if i := strings.LastIndexByte(rest, '?'); i >= 0 && strings.Contains(rest[i:], "=") {
 		path, query = rest[:i], rest[i+1:]
 	}
-	path = strings.TrimPrefix(path, "//")
-	if path == "" || strings.Contains(path, ":memory:") || strings.Contains(query, "mode=memory") {
-		return target{}, errors.New(`database in memory: its readers and its writer would not see each other; name a file, as in sqlite:weir.db`)
+	if uri, ok := strings.CutPrefix(path, "file:"); ok {
+		var err error
+		if path, err = url.PathUnescape(uri); err != nil {
+			return target{}, fmt.Errorf("database sqlite:%s: not a URI: %w", rest, err)
+		}
 	}
+	path = strings.TrimPrefix(path, "//")
 	params, err := url.ParseQuery(query)
 	if err != nil {
 		return target{}, fmt.Errorf("database sqlite:%s: parameters %q: %w", path, query, err)
+	}
+	if path == "" || strings.Contains(path, ":memory:") || params.Get("mode") == "memory" {
+		return target{}, errors.New(`database in memory: its readers and its writer would not see each other; name a file, as in sqlite:weir.db`)
 	}
 	abs, err := filepath.Abs(path)
 	if err != nil {
@@ -69,10 +76,13 @@ func parseSQLite(rest string) (target, error) {
 
 func parsePostgres(dsn string) (target, error) {
 	u, err := url.Parse(dsn)
-	if err != nil {
+	if err != nil || u.Opaque != "" || !strings.Contains(dsn, "://") {
 		return target{}, fmt.Errorf("database %q: not a URL: %s", redact(dsn), dsnForms)
 	}
-	q := u.Query()
+	q, err := url.ParseQuery(u.RawQuery)
+	if err != nil {
+		return target{}, fmt.Errorf("database %q: its parameters cannot be read: separate them by &, and write %% as %%25", redact(dsn))
+	}
 	schema := q.Get("schema")
 	if schema != "" && !schemaName.MatchString(schema) {
 		return target{}, fmt.Errorf("database: schema %q: use lower-case letters, digits and _, as in ?schema=weir", schema)
@@ -85,7 +95,7 @@ func parsePostgres(dsn string) (target, error) {
 		q.Set("connect_timeout", "10")
 	}
 	u.RawQuery = q.Encode()
-	return target{dialect: Postgres, dsn: u.String(), schema: schema}, nil
+	return target{dialect: Postgres, dsn: u.String(), shown: redact(dsn), schema: schema}, nil
 }
 
 // sqliteURI is the driver's name for the file: settings are in the URI and so
@@ -96,8 +106,11 @@ func (t target) sqliteURI(write bool) string {
 		q[k] = append([]string(nil), v...)
 	}
 	pragma := func(name, value string) {
+		if q.Has("_" + name) { // the driver's other way to say it
+			return
+		}
 		for _, p := range q["_pragma"] {
-			if strings.HasPrefix(strings.ToLower(p), name) {
+			if strings.HasPrefix(strings.ToLower(strings.TrimSpace(p)), name) {
 				return
 			}
 		}
@@ -119,13 +132,29 @@ func (t target) sqliteURI(write bool) string {
 	return u.String()
 }
 
-// redact hides the password of a DSN in a message.
+// redact hides the passwords of a DSN in a message. Of one that is no URL it
+// shows nothing that may be one.
 func redact(dsn string) string {
-	if u, err := url.Parse(dsn); err == nil {
+	u, err := url.Parse(dsn)
+	if err == nil && u.Scheme != "" && u.Opaque == "" {
+		// Parameters that cannot be read are not shown either.
+		q, err := url.ParseQuery(u.RawQuery)
+		if err != nil {
+			q = nil
+		}
+		for name := range q {
+			if strings.Contains(strings.ToLower(name), "password") {
+				q.Set(name, "xxxxx")
+			}
+		}
+		u.RawQuery = q.Encode()
 		return u.Redacted()
 	}
-	if i := strings.IndexByte(dsn, '@'); i >= 0 {
-		return "..." + dsn[i:]
+	if scheme, _, ok := strings.Cut(dsn, "://"); ok {
+		return scheme + "://..."
+	}
+	if strings.ContainsAny(dsn, "@=") {
+		return "..."
 	}
 	return dsn
 }

@@ -12,3 +12,10 @@ func (s *Store) SetSchemaVersionForTest(ctx context.Context, version int64) erro
 		return err
 	})
 }
+
+// PendingForTest is how many single inserts wait for the next group.
+func (s *Store) PendingForTest() int {
+	s.group.mu.Lock()
+	defer s.group.mu.Unlock()
+	return len(s.group.pending)
+}

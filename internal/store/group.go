@@ -75,16 +75,28 @@ func (s *Store) flushInserts(ctx context.Context) {
 		g.pending = g.pending[len(batch):]
 		g.mu.Unlock()
 
-		jobs := make([]NewJob, len(batch))
-		for i, c := range batch {
-			jobs[i] = c.job
+		s.insertGroup(ctx, batch)
+	}
+}
+
+// insertGroup answers the callers of one batch. Where one of its jobs cannot
+// be stored, each goes alone, so that the others do not suffer for it.
+func (s *Store) insertGroup(ctx context.Context, batch []*groupedInsert) {
+	jobs := make([]NewJob, len(batch))
+	for i, c := range batch {
+		jobs[i] = c.job
+	}
+	results, err := s.Insert(ctx, jobs)
+	if err != nil && len(batch) > 1 && unfit(err) {
+		for i := range batch {
+			s.insertGroup(ctx, batch[i:i+1])
 		}
-		results, err := s.Insert(ctx, jobs)
-		for i, c := range batch {
-			if c.err = err; err == nil {
-				c.result = results[i]
-			}
-			close(c.done)
+		return
+	}
+	for i, c := range batch {
+		if c.err = err; err == nil {
+			c.result = results[i]
 		}
+		close(c.done)
 	}
 }

@@ -46,7 +46,41 @@ func (s *Store) InsertTx(ctx context.Context, h Handle, jobs []NewJob) ([]Insert
 // elsewhere than by Insert.
 func (s *Store) Wake(w Wake) { s.wakes.send(w) }
 
+// insert cuts the jobs where an id comes again: what became of the first one
+// decides about the second.
 func (s *Store) insert(ctx context.Context, h Handle, jobs []NewJob) ([]Inserted, Wake, error) {
+	var wake Wake
+	out := make([]Inserted, 0, len(jobs))
+	seen := map[string]struct{}{}
+	from := 0
+	flush := func(to int) error {
+		part, w, err := s.insertDistinct(ctx, h, jobs[from:to])
+		out, from = append(out, part...), to
+		wake.Lines = append(wake.Lines, w.Lines...)
+		if wake.Due == 0 || w.Due != 0 && w.Due < wake.Due {
+			wake.Due = w.Due
+		}
+		return err
+	}
+	for i := range jobs {
+		if !jobs[i].Repeat { // made by the client: never the same
+			continue
+		}
+		if _, again := seen[jobs[i].UID]; again {
+			if err := flush(i); err != nil {
+				return nil, Wake{}, err
+			}
+			clear(seen)
+		}
+		seen[jobs[i].UID] = struct{}{}
+	}
+	if err := flush(len(jobs)); err != nil {
+		return nil, Wake{}, err
+	}
+	return out, wake, nil
+}
+
+func (s *Store) insertDistinct(ctx context.Context, h Handle, jobs []NewJob) ([]Inserted, Wake, error) {
 	out := make([]Inserted, len(jobs))
 	todo := make([]int, 0, len(jobs)) // indexes into jobs
 	for i := range jobs {
@@ -83,7 +117,6 @@ func (s *Store) insert(ctx context.Context, h Handle, jobs []NewJob) ([]Inserted
 		for _, i := range todo {
 			uid := jobs[i].UID
 			if _, ok := stored[uid]; ok {
-				delete(stored, uid) // the same id twice in one call: the second is a repeat
 				out[i] = Inserted{UID: uid}
 			} else {
 				lost = append(lost, i)
@@ -279,11 +312,6 @@ func (s *Store) settleRepeats(ctx context.Context, h Handle, jobs []NewJob, out 
 	}), nil
 }
 
-var liveSQL = &statement{
-	postgres: `select uid from weir_jobs where uid = any(array(select value::uuid from json_array_elements_text($1::json)))`,
-	sqlite:   `select uid from weir_jobs where uid in (select value from json_each($1))`,
-}
-
 // The unique key's holder, by (task, key). The nested select keeps the index
 // in use whatever the statistics say.
 var holdersSQL = &statement{
@@ -307,8 +335,9 @@ type holder struct {
 	uniqueName
 }
 
-// settleLost answers jobs that were not stored because a live one has their
-// id or their unique key, and returns those whose rival is gone again.
+// settleLost answers jobs that were not stored because one that was live then
+// has their id or their unique key, and returns those whose rival is gone. A
+// rival with their id may have ended since: it stands for them all the same.
 func (s *Store) settleLost(ctx context.Context, h Handle, jobs []NewJob, out []Inserted, lost []int) ([]int, error) {
 	if len(lost) == 0 {
 		return nil, nil
@@ -321,7 +350,7 @@ func (s *Store) settleLost(ctx context.Context, h Handle, jobs []NewJob, out []I
 			names = append(names, uniqueName{jobs[i].Task, jobs[i].UniqueKey})
 		}
 	}
-	live, err := s.selectUIDs(ctx, h, liveSQL, ids)
+	known, err := s.selectUIDs(ctx, h, knownSQL, ids)
 	if err != nil {
 		return nil, err
 	}
@@ -338,7 +367,7 @@ func (s *Store) settleLost(ctx context.Context, h Handle, jobs []NewJob, out []I
 	var again []int
 	for _, i := range lost {
 		j := &jobs[i]
-		if _, ok := live[j.UID]; ok {
+		if _, ok := known[j.UID]; ok {
 			out[i] = Inserted{UID: j.UID, Existed: true}
 		} else if uid := byName[uniqueName{j.Task, j.UniqueKey}]; j.UniqueKey != "" && uid != "" {
 			out[i] = Inserted{UID: uid, Duplicate: true}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"slices"
 )
 
 // JobFilter selects jobs; zero values select all.
@@ -76,7 +75,6 @@ func (s *Store) List(ctx context.Context, f JobFilter) ([]Job, error) {
 	if err != nil {
 		return nil, fmt.Errorf("list jobs: %w", err)
 	}
-	slices.SortFunc(jobs, func(a, b Job) int { return int(min(max(b.ID-a.ID, -1), 1)) })
 	return jobs, nil
 }
 
@@ -133,8 +131,7 @@ with recursive tasks(task) as (
            (select count(*) from (
                select 1 from weir_jobs j where j.state = 0 and j.task = p.task and j.queue = p.queue limit $1) w) as waiting,
            (select min(w.first_due) from (
-               select j.first_due from weir_jobs j where j.state = 0 and j.task = p.task and j.queue = p.queue
-               order by j.rank, j.first_due, j.id limit $1) w) as oldest
+               select j.first_due from weir_jobs j where j.state = 0 and j.task = p.task and j.queue = p.queue limit $1) w) as oldest
     from pairs p where p.queue is not null
 )`
 
@@ -187,36 +184,4 @@ func (s *Store) Queues(ctx context.Context) ([]QueueStats, error) {
 		return nil, fmt.Errorf("list queues: %w", err)
 	}
 	return rows, nil
-}
-
-// WaitingUnder counts the waiting and scheduled-then-due jobs that a limit
-// covers, up to CountBound + 1.
-func (s *Store) WaitingUnder(ctx context.Context, c Covers) (int64, error) {
-	tasks, err := json.Marshal(append([]string{}, c.Tasks...))
-	if err != nil {
-		return 0, fmt.Errorf("count waiting jobs: %w", err)
-	}
-	queues, err := json.Marshal(append([]string{}, c.Queues...))
-	if err != nil {
-		return 0, fmt.Errorf("count waiting jobs: %w", err)
-	}
-	var n int64
-	if err := s.read.GetContext(ctx, &n, s.text(waitingSQL), string(tasks), string(queues), CountBound+1); err != nil {
-		return 0, fmt.Errorf("count waiting jobs: %w", err)
-	}
-	return n, nil
-}
-
-var waitingSQL = &statement{
-	postgres: `
-select count(*) from (
-    select 1 from weir_jobs
-    where state = 0 and (task = any(array(select value from json_array_elements_text($1::json)))
-                      or queue = any(array(select value from json_array_elements_text($2::json))))
-    limit $3) w`,
-	sqlite: `
-select count(*) from (
-    select 1 from weir_jobs
-    where state = 0 and (task in (select value from json_each($1)) or queue in (select value from json_each($2)))
-    limit $3) w`,
 }

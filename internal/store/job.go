@@ -42,7 +42,7 @@ type Job struct {
 	Timeout    sql.NullInt64  `db:"timeout"` // microseconds
 	Deferrals  int64          `db:"deferrals"`
 	UniqueKey  sql.NullString `db:"unique_key"`
-	Args       []byte         `db:"args"`
+	Args       []byte         `db:"args"` // empty ones may be nil
 	ArgsSize   int64          `db:"args_size"`
 	Metadata   sql.NullString `db:"metadata"`
 	Errors     sql.NullString `db:"errors"`

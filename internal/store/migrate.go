@@ -82,15 +82,65 @@ func (s *Store) migrateUp(ctx context.Context, p *goose.Provider) error {
 		return err
 	}
 	defer unlock()
-	if s.target.schema != "" {
-		if _, err := s.read.ExecContext(ctx, `create schema if not exists "`+s.target.schema+`"`); err != nil {
-			return fmt.Errorf("create schema %s: %w", s.target.schema, err)
-		}
+	if err := s.prepareSchema(ctx, p); err != nil {
+		return err
 	}
 	if _, err := p.Up(ctx); err != nil {
 		return fmt.Errorf("migrate %s: %w", s, err)
 	}
 	return nil
+}
+
+var (
+	// A role that may not create schemas may still use one that is there.
+	missingSchemaSQL = &statement{postgres: `select to_regnamespace($1) is null, quote_ident($1) <> $1`}
+
+	foreignSQL = &statement{
+		postgres: `
+select c.relname from pg_class c join pg_namespace n on n.oid = c.relnamespace
+where n.nspname = coalesce(nullif($2, ''), current_schema())
+  and c.relname = any(array(select value from json_array_elements_text($1::json)))
+order by 1 limit 1`,
+		sqlite: `select name as relname from sqlite_schema where name in (select value from json_each($1)) and $2 = '' order by 1 limit 1`,
+	}
+)
+
+// prepareSchema makes sure that there is a place for the tables, and that it
+// is free.
+func (s *Store) prepareSchema(ctx context.Context, p *goose.Provider) error {
+	if s.target.schema != "" {
+		var missing, reserved bool
+		row := s.read.QueryRowContext(ctx, s.text(missingSchemaSQL), s.target.schema)
+		if err := row.Scan(&missing, &reserved); err != nil {
+			return fmt.Errorf("look for schema %s: %w", s.target.schema, err)
+		}
+		if reserved {
+			return fmt.Errorf("database %s: schema %s: a word of SQL's own: use another name", s, s.target.schema)
+		}
+		if missing {
+			if _, err := s.read.ExecContext(ctx, `create schema if not exists "`+s.target.schema+`"`); err != nil {
+				return fmt.Errorf("create schema %s: %w", s.target.schema, err)
+			}
+		}
+	}
+	have, _, err := s.versions(ctx, p)
+	if err != nil || have > 0 {
+		return err
+	}
+	foreign, err := selectJSON[struct {
+		Name string `db:"relname"`
+	}](ctx, s, s.read, foreignSQL, tables, s.target.schema)
+	if err != nil {
+		return fmt.Errorf("database %s: cannot read its schema: %w", s, err)
+	}
+	if len(foreign) == 0 {
+		return nil
+	}
+	mend := "give Weir another file"
+	if s.target.dialect == Postgres {
+		mend = "give Weir a schema of its own, as in ?schema=weir"
+	}
+	return fmt.Errorf("database %s: %w: it has a table %s that is not Weir's: %s", s, ErrSchema, foreign[0].Name, mend)
 }
 
 // MigrateDown takes the newest version of the schema away, and what was
@@ -178,11 +228,11 @@ func (s *Store) provider(ctx context.Context) (*goose.Provider, func(), error) {
 	db, dialect, done := s.read.DB, goose.DialectPostgres, func() {}
 	if s.target.dialect == SQLite {
 		// The readers cannot write, and the writer may not be there yet.
-		writing, err := sql.Open("sqlite", s.target.sqliteURI(true))
+		writing, err := s.pool(s.target.sqliteURI(true), 1)
 		if err != nil {
-			return nil, nil, fmt.Errorf("database %s: %w", s, err)
+			return nil, nil, err
 		}
-		db, dialect, done = writing, goose.DialectSQLite3, func() { _ = writing.Close() }
+		db, dialect, done = writing.DB, goose.DialectSQLite3, func() { _ = writing.Close() }
 	}
 	p, err := goose.NewProvider(dialect, db, nil, goose.WithGoMigrations(list...),
 		goose.WithTableName(s.migrationTable()), goose.WithDisableGlobalRegistry(true))
@@ -194,10 +244,10 @@ func (s *Store) provider(ctx context.Context) (*goose.Provider, func(), error) {
 }
 
 func (s *Store) runSQL(text string) *goose.GoFunc {
+	if s.target.dialect == Postgres {
+		text = s.qualify(text)
+	}
 	return &goose.GoFunc{RunTx: func(ctx context.Context, tx *sql.Tx) error {
-		if s.target.dialect == Postgres {
-			text = s.qualify(text)
-		}
 		_, err := tx.ExecContext(ctx, text)
 		return err
 	}}

@@ -1,9 +1,11 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 )
 
 // Outcome is what became of an attempt.
@@ -111,13 +113,30 @@ from json_each($1) r join weir_jobs j on j.id = r.value ->> 'id' and j.claim = r
 order by j.id`,
 }
 
+// Sets are written one by one. Their rows are locked first, all in the order
+// of their ids, as a renewal of leases takes them: otherwise the two could
+// wait for each other.
+var lockResultsSQL = &statement{postgres: `
+select 1 from weir_jobs where id = any($1::bigint[]) and claim = any($2::bigint[]) and state = 1 order by id for update`}
+
 // writeResults records the ends of attempts, set by set, and returns those
 // that no longer count. A set that is written again, because the reply to its
 // commit was lost, finds its jobs already where they belong.
 func (s *Store) writeResults(ctx context.Context, t *tx, results []Result) ([]Result, error) {
+	results = slices.SortedFunc(slices.Values(results), func(a, b Result) int { return cmp.Compare(a.ID, b.ID) })
 	var sets [outcomes][]Result
+	kinds := 0
 	for _, r := range results {
+		if sets[r.Outcome] == nil {
+			kinds++
+		}
 		sets[r.Outcome] = append(sets[r.Outcome], r)
+	}
+	if kinds > 1 && s.target.dialect == Postgres {
+		ids, claims := pairs(results)
+		if _, err := s.exec(ctx, t, lockResultsSQL, s.ids(ids), s.ids(claims)); err != nil {
+			return nil, fmt.Errorf("lock %d jobs: %w", len(ids), err)
+		}
 	}
 	var refused []Result
 	for outcome, set := range sets {

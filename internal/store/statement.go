@@ -16,8 +16,11 @@ type statement struct {
 // pgNow is the database's clock in microseconds, read when it is evaluated.
 const pgNow = `(extract(epoch from clock_timestamp()) * 1000000)::bigint`
 
+// tables are Weir's own, but for the one that goose keeps.
+var tables = []string{"weir_jobs", "weir_history", "weir_dead", "weir_limits", "weir_tasks", "weir_queues"}
+
 var (
-	tableName = regexp.MustCompile(`\bweir_(jobs|history|dead|limits|tasks|queues)\b`)
+	tableName = regexp.MustCompile(`\b(` + strings.Join(tables, "|") + `)\b`)
 	parameter = regexp.MustCompile(`\$(\d+)`)
 )
 

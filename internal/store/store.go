@@ -91,7 +91,7 @@ func Open(ctx context.Context, dsn string, opts Options) (*Store, error) {
 func (s *Store) connect(ctx context.Context, conns int, opts Options) error {
 	dsn := s.target.dsn
 	if s.target.dialect == SQLite {
-		if !opts.Migrate {
+		if !opts.Migrate || opts.MustExist {
 			if _, err := os.Stat(s.target.path); err != nil {
 				return fmt.Errorf("database sqlite:%s: %w: `weir serve` or `weir migrate up` creates it", s.target.path, ErrNoDatabase)
 			}
@@ -123,7 +123,9 @@ func (s *Store) pool(dsn string, conns int) (*sqlx.DB, error) {
 		return nil, fmt.Errorf("database %s: %w", s, err)
 	}
 	if s.wrap != nil {
-		db = sql.OpenDB(s.wrap(connector{dsn, db.Driver()}))
+		plain := db
+		db = sql.OpenDB(s.wrap(connector{dsn, plain.Driver()}))
+		_ = plain.Close() // it has no connections
 	}
 	db.SetMaxOpenConns(conns)
 	db.SetMaxIdleConns(conns)
@@ -163,7 +165,7 @@ func (s *Store) String() string {
 	if s.target.dialect == SQLite {
 		return "sqlite:" + s.target.path
 	}
-	return redact(s.target.dsn)
+	return s.target.shown
 }
 
 // Clock is the clock that timers follow; stored times come from Now.

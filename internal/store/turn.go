@@ -1,9 +1,11 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/jmoiron/sqlx"
@@ -70,7 +72,7 @@ type TurnResult struct {
 	Now int64
 	At  time.Time
 
-	Started []Job
+	Started []Job    // in the order of Plan.Start
 	Refused []Result // late results: somebody else has the job
 	Swept   Swept
 }
@@ -209,6 +211,12 @@ func (s *Store) start(ctx context.Context, t *tx, ids []int64, now, claim int64,
 	if len(jobs) != len(ids) {
 		return nil, fmt.Errorf("start %d jobs: %d were there", len(ids), len(jobs))
 	}
+	// RETURNING has no order.
+	place := make(map[int64]int, len(ids))
+	for i, id := range ids {
+		place[id] = i
+	}
+	slices.SortFunc(jobs, func(a, b Job) int { return cmp.Compare(place[a.ID], place[b.ID]) })
 	return jobs, nil
 }
 
@@ -221,7 +229,11 @@ func (s *Store) deferJobs(ctx context.Context, t *tx, ids []int64, now int64) er
 	if len(ids) == 0 {
 		return nil
 	}
-	if _, err := s.exec(ctx, t, deferSQL, s.ids(ids), now+DeferFor.Microseconds()); err != nil {
+	n, err := s.exec(ctx, t, deferSQL, s.ids(ids), now+DeferFor.Microseconds())
+	if err == nil && n != int64(len(ids)) {
+		err = fmt.Errorf("%d were there", n)
+	}
+	if err != nil {
 		return fmt.Errorf("defer %d jobs: %w", len(ids), err)
 	}
 	return nil

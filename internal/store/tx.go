@@ -10,6 +10,8 @@ import (
 
 	"github.com/jmoiron/sqlx"
 	"github.com/lib/pq"
+
+	"github.com/weirq/weir/internal/clock"
 )
 
 // ErrOutcomeUnknown is returned when the connection failed while a commit was
@@ -22,13 +24,14 @@ var ErrOutcomeUnknown = errors.New("commit outcome unknown")
 // as a writer, so that it waits for the lock instead of failing at its first
 // write.
 type tx struct {
-	conn  *sqlx.Conn
-	stmts *stmtCache // SQLite's writer only
+	conn   *sqlx.Conn
+	writer *writer // SQLite's
+	ended  bool    // committed
 }
 
 func (t *tx) ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error) {
-	if t.stmts != nil {
-		stmt, err := t.stmts.get(ctx, t.conn, query)
+	if t.writer != nil {
+		stmt, err := t.writer.stmts.get(ctx, t.conn, query)
 		if err != nil {
 			return nil, err
 		}
@@ -38,8 +41,8 @@ func (t *tx) ExecContext(ctx context.Context, query string, args ...any) (sql.Re
 }
 
 func (t *tx) QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error) {
-	if t.stmts != nil {
-		stmt, err := t.stmts.get(ctx, t.conn, query)
+	if t.writer != nil {
+		stmt, err := t.writer.stmts.get(ctx, t.conn, query)
 		if err != nil {
 			return nil, err
 		}
@@ -73,7 +76,9 @@ func (s *Store) writeOn(ctx context.Context, db *sqlx.DB, begin string, do func(
 		if err == nil || attempt == maxAttempts || !transient(err) || ctx.Err() != nil {
 			return err
 		}
-		fired, stop := s.clockForPauses().Timer(time.Duration(attempt) * time.Millisecond)
+		// Real time, also under an injected clock, which nobody moves while a
+		// call is under way.
+		fired, stop := clock.System{}.Timer(time.Duration(attempt) * time.Millisecond)
 		select {
 		case <-fired:
 		case <-ctx.Done():
@@ -82,65 +87,78 @@ func (s *Store) writeOn(ctx context.Context, db *sqlx.DB, begin string, do func(
 	}
 }
 
-func (s *Store) writeOnce(ctx context.Context, db *sqlx.DB, begin string, do func(*tx) error) (err error) {
-	t := &tx{}
-	if s.writer != nil {
-		if err := s.writer.lock(ctx); err != nil {
-			return err
-		}
-		defer s.writer.unlock()
-		t.conn, t.stmts, begin = s.writer.conn, s.writer.stmts, beginSQLite
-	} else {
-		conn, err := db.Connx(ctx)
-		if err != nil {
-			return fmt.Errorf("connect: %w", err)
-		}
-		t.conn = conn
-		defer func() {
-			if cerr := conn.Close(); err == nil && cerr != nil && !errors.Is(cerr, sql.ErrConnDone) {
-				err = fmt.Errorf("release the connection: %w", cerr)
-			}
-		}()
-	}
-	if err := t.control(ctx, begin); err != nil {
-		t.rollback(ctx)
-		return fmt.Errorf("begin: %w", err)
-	}
-	if err := do(t); err != nil {
-		t.rollback(ctx)
+func (s *Store) writeOnce(ctx context.Context, db *sqlx.DB, begin string, do func(*tx) error) error {
+	t, err := s.begin(ctx, db, begin)
+	if err != nil {
 		return err
 	}
-	if err := t.control(ctx, `commit`); err != nil {
-		t.rollback(ctx)
+	// Also when do panics: no connection is left in a transaction.
+	defer t.release(ctx)
+	if err := do(t); err != nil {
+		return err
+	}
+	// A context that ends must not cut a commit in two.
+	if _, err := t.ExecContext(context.WithoutCancel(ctx), `commit`); err != nil {
 		if definite(err) {
 			return fmt.Errorf("commit: %w", err)
 		}
 		return fmt.Errorf("%w: %w", ErrOutcomeUnknown, err)
 	}
+	t.ended = true
 	return nil
 }
 
-// control runs a transaction statement. A context that ends must not cut a
-// commit in two, so it is kept out of those.
-func (t *tx) control(ctx context.Context, text string) error {
-	if text == `commit` {
-		ctx = context.WithoutCancel(ctx)
+func (s *Store) begin(ctx context.Context, db *sqlx.DB, begin string) (*tx, error) {
+	if s.writer != nil {
+		if err := s.writer.lock(ctx); err != nil {
+			return nil, err
+		}
+		t := &tx{conn: s.writer.conn, writer: s.writer}
+		if _, err := t.ExecContext(ctx, beginSQLite); err != nil {
+			t.release(ctx)
+			return nil, fmt.Errorf("begin: %w", err)
+		}
+		return t, nil
 	}
-	if t.stmts != nil {
-		_, err := t.ExecContext(ctx, text)
-		return err
+	// The connections of a server that was restarted, or is the primary no
+	// longer, are found out here, one by one: nothing was begun on them.
+	for left := db.Stats().MaxOpenConnections; ; left-- {
+		conn, err := db.Connx(ctx)
+		if err != nil {
+			return nil, fmt.Errorf("connect: %w", err)
+		}
+		t := &tx{conn: conn}
+		if _, err = t.ExecContext(ctx, begin); err == nil {
+			return t, nil
+		}
+		t.discard()
+		if left == 0 || definite(err) || ctx.Err() != nil {
+			return nil, fmt.Errorf("begin: %w", err)
+		}
 	}
-	_, err := t.conn.ExecContext(ctx, text)
-	return err
 }
 
-// rollback ends a failed transaction. A connection on which even that fails
-// is in an unknown state and is thrown away.
-func (t *tx) rollback(ctx context.Context) {
-	err := t.control(context.WithoutCancel(ctx), `rollback`)
-	if err != nil && t.stmts == nil {
-		_ = t.conn.Raw(func(any) error { return driver.ErrBadConn })
+// release gives the connection back, after a rollback where the transaction
+// was not committed. One on which even that fails is in an unknown state.
+func (t *tx) release(ctx context.Context) {
+	if !t.ended {
+		_, err := t.ExecContext(context.WithoutCancel(ctx), `rollback`)
+		if err != nil && t.writer == nil {
+			t.discard()
+			return
+		}
 	}
+	if t.writer != nil {
+		t.writer.unlock()
+		return
+	}
+	_ = t.conn.Close()
+}
+
+// discard closes a connection for good.
+func (t *tx) discard() {
+	_ = t.conn.Raw(func(any) error { return driver.ErrBadConn })
+	_ = t.conn.Close()
 }
 
 // transient tells errors that mean "not now, try again": nothing was changed.
@@ -166,6 +184,30 @@ func definite(err error) bool {
 		}
 		return true
 	}
-	var busy interface{ Code() int } // SQLite answers in the process
-	return errors.As(err, &busy)
+	_, ok := sqliteCode(err) // SQLite answers in the process
+	return ok
+}
+
+// unfit tells errors that lie in what was to be stored, not in the database.
+func unfit(err error) bool {
+	var pe *pq.Error
+	if errors.As(err, &pe) {
+		switch pe.Code.Class() {
+		case "22", "23", "54": // data exceptions, constraints, program limits
+			return true
+		}
+	}
+	switch code, _ := sqliteCode(err); code & 0xff {
+	case 18, 19, 20: // too big, constraint, mismatch
+		return true
+	}
+	return false
+}
+
+func sqliteCode(err error) (code int, ok bool) {
+	var e interface{ Code() int }
+	if errors.As(err, &e) {
+		return e.Code(), true
+	}
+	return 0, false
 }

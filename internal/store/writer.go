@@ -5,8 +5,6 @@ import (
 	"fmt"
 
 	"github.com/jmoiron/sqlx"
-
-	"github.com/weirq/weir/internal/clock"
 )
 
 // writer is SQLite's one writing connection. Within the process writers wait
@@ -77,7 +75,3 @@ func (c *stmtCache) close() {
 		_ = st.Close()
 	}
 }
-
-// clockForPauses times the pauses between two tries: real time even under an
-// injected clock, which nobody moves while a call is under way.
-func (*Store) clockForPauses() clock.Clock { return clock.System{} }

@@ -69,7 +69,7 @@ func (e Exec) Run(ctx context.Context, call Call) error {
 	var stopped bool
 	onOwnThread(func() {
 		if err = cmd.Start(); err != nil {
-			err = fmt.Errorf("start the command: %w", err)
+			err = e.startError(err)
 			return
 		}
 		s := e.watch(ctx, cmd)
@@ -81,6 +81,17 @@ func (e Exec) Run(ctx context.Context, call Call) error {
 			"stdout", stdout.text(), "stderr", stderr.text())
 	}
 	return outcome(ctx, cmd, err, stopped, stderr.text())
+}
+
+// startError says which of several things was not there: the system names the
+// program whatever it missed.
+func (e Exec) startError(err error) error {
+	if e.Dir != "" {
+		if _, missing := os.Stat(e.Dir); missing != nil {
+			return fmt.Errorf("start the command: its folder: %w", missing)
+		}
+	}
+	return fmt.Errorf("start the command: %w", err)
 }
 
 // outcome turns the end of a command into that of the attempt. An error of the
@@ -122,6 +133,11 @@ func (s *stopper) run(ctx context.Context) {
 	case <-s.ended:
 		return
 	case <-ctx.Done():
+	}
+	select {
+	case <-s.ended: // both at once: the command was first
+		return
+	default:
 	}
 	s.asked = true
 	kill := s.kill

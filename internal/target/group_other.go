@@ -15,8 +15,8 @@ func groupOf(cmd *exec.Cmd) group { return group{cmd.Process} }
 func ownGroup(*exec.Cmd) {}
 
 // terminate kills: there is no gentler way here.
-func (g group) terminate() { _ = g.process.Kill() }
-func (g group) kill()      { _ = g.process.Kill() }
+func (g group) terminate()  { _ = g.process.Kill() }
+func (g group) kill()       { _ = g.process.Kill() }
 func (g group) alive() bool { return false }
 
 func onOwnThread(do func()) { do() }

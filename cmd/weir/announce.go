@@ -1,0 +1,139 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/weirq/weir/internal/config"
+	"github.com/weirq/weir/scheduler"
+)
+
+// announcement is what serve runs, in JSON.
+type announcement struct {
+	Database    string           `json:"database"`
+	Concurrency int              `json:"concurrency"`
+	Tasks       []announcedTask  `json:"tasks"`
+	Limits      []announcedLimit `json:"limits"`
+	Warnings    []string         `json:"warnings"`
+}
+
+type announcedTask struct {
+	Name       string           `json:"name"`
+	Queue      string           `json:"queue"`
+	RateLimit  *string          `json:"rate_limit"`
+	OnExcess   scheduler.Excess `json:"on_excess"`
+	MaxRetries int              `json:"max_retries"`
+	Timeout    *string          `json:"timeout"`
+	Command    []string         `json:"command"`
+}
+
+type announcedLimit struct {
+	Name   string   `json:"name"`
+	Rate   string   `json:"rate"`
+	Tasks  []string `json:"tasks"`
+	Queues []string `json:"queues"`
+}
+
+// announce says what is about to run.
+func (s *server) announce() error {
+	an := s.announcement()
+	if s.json {
+		if err := s.document(an); err != nil {
+			return err
+		}
+		return s.out.Flush()
+	}
+	fmt.Fprintf(s.out, "database     %s\nconcurrency  %d\n\n", an.Database, an.Concurrency)
+	rows := make([][]string, 0, len(an.Tasks))
+	for _, t := range an.Tasks {
+		rows = append(rows, []string{t.Name, t.Queue, text(t.RateLimit), string(t.OnExcess), strings.Join(t.Command, " ")})
+	}
+	s.table("tasks", []string{"TASK", "QUEUE", "RATE", "EXCESS", "COMMAND"}, rows)
+	if len(an.Limits) > 0 {
+		rows = rows[:0]
+		for _, l := range an.Limits {
+			rows = append(rows, []string{l.Name, l.Rate, covers(l)})
+		}
+		fmt.Fprintln(s.out)
+		s.table("limits", []string{"LIMIT", "RATE", "COVERS"}, rows)
+	}
+	fmt.Fprintln(s.out)
+	if s.file.Listen != "" {
+		fmt.Fprintf(s.out, "listen       %s: this version has no HTTP server; the key is ignored\n", s.file.Listen)
+	}
+	for _, w := range an.Warnings {
+		fmt.Fprintf(s.out, "warning: %s\n", printable(w))
+	}
+	return s.out.Flush()
+}
+
+func (s *server) announcement() announcement {
+	an := announcement{
+		Database: s.client.Store().String(), Concurrency: scheduler.DefaultConcurrency,
+		Tasks: []announcedTask{}, Limits: []announcedLimit{}, Warnings: []string{},
+	}
+	if s.file.Concurrency > 0 {
+		an.Concurrency = s.file.Concurrency
+	}
+	commands := map[string][]string{}
+	for i := range s.file.Tasks {
+		if t := &s.file.Tasks[i]; t.Exec != nil {
+			commands[t.Name] = t.Exec.Command
+		}
+	}
+	for _, t := range s.scheduler.Describe() {
+		an.Tasks = append(an.Tasks, newAnnouncedTask(t, commands[t.Name]))
+	}
+	for _, b := range s.file.Budgets() {
+		if !strings.HasPrefix(b.Name, "task:") { // those stand with their tasks
+			an.Limits = append(an.Limits, announcedLimit{b.Name, b.Limit.String(), nonNil(b.Tasks), nonNil(b.Queues)})
+		}
+	}
+	an.Warnings = append(an.Warnings, messages(s.file.Warnings())...)
+	return an
+}
+
+func newAnnouncedTask(t scheduler.TaskInfo, command []string) announcedTask {
+	out := announcedTask{Name: t.Name, Queue: t.Queue, OnExcess: t.OnExcess, MaxRetries: t.MaxRetries, Command: command}
+	if t.RateLimit != "" {
+		rate := t.RateLimit
+		if t.Burst > 0 {
+			rate += fmt.Sprintf(" burst %d", t.Burst)
+		}
+		out.RateLimit = &rate
+	}
+	if t.Timeout > 0 {
+		timeout := t.Timeout.String()
+		out.Timeout = &timeout
+	}
+	return out
+}
+
+func covers(l announcedLimit) string {
+	var parts []string
+	if len(l.Tasks) > 0 {
+		parts = append(parts, "tasks "+strings.Join(l.Tasks, ", "))
+	}
+	if len(l.Queues) > 0 {
+		parts = append(parts, "queues "+strings.Join(l.Queues, ", "))
+	}
+	return strings.Join(parts, "; ")
+}
+
+func messages(findings []config.Finding) []string {
+	out := make([]string, len(findings))
+	for i, f := range findings {
+		out[i] = f.Error()
+	}
+	return out
+}
+
+func nonNil(s []string) []string { return append([]string{}, s...) }
+
+// text is an optional text.
+func text(s *string) string {
+	if s == nil {
+		return ""
+	}
+	return *s
+}

@@ -1,0 +1,185 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"strconv"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/weirq/weir/bucket"
+	"github.com/weirq/weir/internal/config"
+)
+
+// checkLateness is how late a look comes after a hold on an ordinary machine.
+const checkLateness = 2 * time.Millisecond
+
+func (a *app) check() *cobra.Command {
+	var strict bool
+	cmd := &cobra.Command{
+		Use: "check [FILE...]", Short: "Validate configuration files, without a database",
+		Long: `Validates configuration files, named by -c or as arguments, without a database.
+Each finding has a stable code, a place and a mend. For each limit it prints
+the bound that it keeps, and the share of its rate that starts while more work
+waits than it lets pass, if each look comes 2 ms late.`,
+	}
+	cmd.RunE = func(cmd *cobra.Command, more []string) error {
+		files := append(append([]string{}, a.files...), more...)
+		if len(files) == 0 {
+			return wrong(cmd, "name a file, as in: weir check -c weir.yaml")
+		}
+		return a.checkFiles(files, strict)
+	}
+	cmd.Flags().BoolVar(&strict, "strict", false, "warnings are failures too")
+	return cmd
+}
+
+// checked is one file in JSON.
+type checked struct {
+	File     string         `json:"file"`
+	OK       bool           `json:"ok"`
+	Findings []checkFinding `json:"findings"`
+	Limits   []checkLimit   `json:"limits"`
+}
+
+type checkFinding struct {
+	Code     config.Code `json:"code"`
+	Severity string      `json:"severity"` // error, warning
+	File     string      `json:"file"`
+	Line     int         `json:"line"`
+	Column   int         `json:"column"`
+	Key      string      `json:"key"`
+	Message  string      `json:"message"`
+	Mend     string      `json:"mend"`
+
+	text string
+}
+
+type checkLimit struct {
+	Name     string   `json:"name"`
+	Rate     string   `json:"rate"`
+	Burst    *int64   `json:"burst"`
+	Capacity float64  `json:"capacity"` // the most that start at once
+	Bound    string   `json:"bound"`
+	Hold     string   `json:"hold"`
+	Share    float64  `json:"share"` // at a lateness of 2 ms
+	Tasks    []string `json:"tasks"`
+	Queues   []string `json:"queues"`
+}
+
+const (
+	severityError   = "error"
+	severityWarning = "warning"
+)
+
+func (a *app) checkFiles(files []string, strict bool) error {
+	all := make([]checked, 0, len(files))
+	faults, warnings := 0, 0
+	for _, path := range files {
+		c := checkFile(path)
+		for _, f := range c.Findings {
+			if f.Severity == severityError {
+				faults++
+			} else {
+				warnings++
+			}
+		}
+		all = append(all, c)
+	}
+	if err := a.printChecked(all, faults, warnings); err != nil {
+		return err
+	}
+	if faults > 0 || strict && warnings > 0 {
+		return fmt.Errorf("check: %s, %s", count(int64(faults), "fault"), count(int64(warnings), "warning"))
+	}
+	return nil
+}
+
+func checkFile(path string) checked {
+	c := checked{File: path, OK: true, Findings: []checkFinding{}, Limits: []checkLimit{}}
+	f, err := config.Load(path)
+	if err != nil {
+		c.OK = false
+		var fe *config.FileError
+		if errors.As(err, &fe) {
+			c.add(severityError, fe.Findings)
+		}
+		return c
+	}
+	c.add(severityWarning, f.Warnings())
+	for _, b := range f.Budgets() {
+		c.Limits = append(c.Limits, newCheckLimit(b))
+	}
+	return c
+}
+
+func (c *checked) add(severity string, findings []config.Finding) {
+	for _, f := range findings {
+		c.Findings = append(c.Findings, checkFinding{
+			Code: f.Code, Severity: severity, File: f.Place.File, Line: f.Place.Line, Column: f.Place.Column, Key: f.Place.Key,
+			Message: f.Message, Mend: f.Mend, text: f.Error(),
+		})
+	}
+}
+
+func newCheckLimit(b config.Budget) checkLimit {
+	capacity := float64(b.Limit.Capacity()) / float64(bucket.Token)
+	l := checkLimit{
+		Name: b.Name, Rate: b.Limit.Rate.String(), Capacity: capacity, Bound: bound(b.Limit),
+		Hold:   b.Hold.Round(time.Millisecond).String(),
+		Share:  math.Round(b.Share(checkLateness)*1e5) / 1e5,
+		Tasks:  append([]string{}, b.Tasks...),
+		Queues: append([]string{}, b.Queues...),
+	}
+	if b.Limit.Burst > 0 {
+		l.Burst = &b.Limit.Burst
+	}
+	return l
+}
+
+// bound says how many starts a limit lets happen in any time, and works it out
+// for one period: "100 + L x 100/m, so 200 in any 1m".
+func bound(l bucket.Limit) string {
+	capacity := strconv.FormatFloat(float64(l.Capacity())/float64(bucket.Token), 'f', -1, 64)
+	inPeriod := (l.Capacity() + l.Rate.Count()) / bucket.Token
+	period := l.Rate.PeriodString()
+	if len(period) == 1 {
+		period = "1" + period
+	}
+	return fmt.Sprintf("%s + L x %s, so %d in any %s", capacity, l.Rate, inPeriod, period)
+}
+
+func (a *app) printChecked(all []checked, faults, warnings int) error {
+	if a.json {
+		return a.document(struct {
+			OK       bool      `json:"ok"`
+			Faults   int       `json:"faults"`
+			Warnings int       `json:"warnings"`
+			Files    []checked `json:"files"`
+		}{faults == 0, faults, warnings, all})
+	}
+	for i := range all {
+		c := &all[i]
+		if i > 0 {
+			fmt.Fprintln(a.out)
+		}
+		if c.OK {
+			fmt.Fprintf(a.out, "%s: no faults\n", c.File)
+		}
+		for _, f := range c.Findings {
+			fmt.Fprintf(a.out, "%s: %s\n", f.Severity, printable(f.text))
+		}
+		if len(c.Limits) == 0 {
+			continue
+		}
+		rows := make([][]string, 0, len(c.Limits))
+		for _, l := range c.Limits {
+			rows = append(rows, []string{l.Name, l.Bound, l.Hold, fmt.Sprintf("%.2f %%", 100*l.Share)})
+		}
+		fmt.Fprintln(a.out)
+		a.table("limits", []string{"LIMIT", "STARTS IN ANY TIME L, AT MOST", "HELD FOR", "SHARE AT 2ms"}, rows)
+	}
+	return nil
+}

@@ -1,0 +1,123 @@
+package main
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/weirq/weir/queue"
+)
+
+func (a *app) limitsList() *cobra.Command {
+	return &cobra.Command{
+		Use: "list", Short: "List limits: how full their buckets are, and what waits", Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return a.with(cmd.Context(), func(c *queue.Client) error {
+				limits, err := c.Limits(cmd.Context())
+				if err != nil {
+					return err
+				}
+				if a.json {
+					return a.document(list[queue.LimitInfo]{Items: limits})
+				}
+				rows := make([][]string, 0, len(limits))
+				for i := range limits {
+					l := &limits[i]
+					rows = append(rows, []string{
+						l.Name, rate(l), level(l), a.until(l), capped(l.Waiting, l.WaitingCapped),
+						fmt.Sprint(l.Started), fmt.Sprint(l.Deferred), fmt.Sprint(l.Shed),
+					})
+				}
+				a.table("limits: a scheduler declares them", []string{"LIMIT", "RATE", "LEVEL", "HELD", "WAITING", "STARTED", "DEFERRED", "SHED"}, rows)
+				return nil
+			})
+		},
+	}
+}
+
+// rate is a limit's rate and burst, and whether an operator set them.
+func rate(l *queue.LimitInfo) string {
+	text := l.Rate
+	if l.Burst != nil {
+		text += fmt.Sprintf(" burst %d", *l.Burst)
+	}
+	if l.Source == queue.SourceOverride {
+		text += " (override)"
+	}
+	return text
+}
+
+func level(l *queue.LimitInfo) string {
+	return decimal(l.Level) + " of " + decimal(l.Capacity)
+}
+
+// decimal writes tokens with at most two decimals.
+func decimal(v float64) string {
+	text := strconv.FormatFloat(v, 'f', 2, 64)
+	return strings.TrimRight(strings.TrimRight(text, "0"), ".")
+}
+
+// until says for how long a limit is held.
+func (a *app) until(l *queue.LimitInfo) string {
+	switch {
+	case l.Paused:
+		return "paused"
+	case l.HeldUntil.IsZero():
+		return "-"
+	}
+	return a.ago(l.HeldUntil)
+}
+
+func (a *app) limitsShow() *cobra.Command {
+	return &cobra.Command{
+		Use: "show NAME", Short: "Show one limit", Args: args(1, 1, "one limit, as limits list shows it"),
+		RunE: func(cmd *cobra.Command, names []string) error {
+			return a.with(cmd.Context(), func(c *queue.Client) error {
+				l, err := c.Limit(cmd.Context(), names[0])
+				if err != nil {
+					return asUsage(err)
+				}
+				if a.json {
+					return a.document(l)
+				}
+				a.limitFields(l)
+				return nil
+			})
+		},
+	}
+}
+
+func (a *app) limitFields(l *queue.LimitInfo) {
+	held := a.at(l.HeldUntil)
+	if held == "" {
+		held = "no"
+	}
+	next := a.at(l.NextTokenAt)
+	if next == "" {
+		next = "the bucket is full"
+	}
+	paused := ""
+	if l.Paused {
+		paused = "yes"
+	}
+	a.fields(
+		[2]string{"limit", l.Name},
+		[2]string{"rate", rate(l)},
+		[2]string{"strategy", l.Strategy},
+		[2]string{"source", l.Source},
+		[2]string{"override until", a.at(l.OverrideUntil)},
+		[2]string{"override reason", l.OverrideReason},
+		[2]string{"tasks", strings.Join(l.Tasks, ", ")},
+		[2]string{"queues", strings.Join(l.Queues, ", ")},
+		[2]string{"level", level(l)},
+		[2]string{"held until", held},
+		[2]string{"next token", next},
+		[2]string{"paused", paused},
+		[2]string{"waiting", capped(l.Waiting, l.WaitingCapped)},
+		[2]string{"started", fmt.Sprint(l.Started)},
+		[2]string{"deferred", fmt.Sprint(l.Deferred)},
+		[2]string{"shed", fmt.Sprint(l.Shed)},
+	)
+}

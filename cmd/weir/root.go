@@ -1,0 +1,80 @@
+package main
+
+import (
+	"strings"
+
+	"github.com/spf13/cobra"
+)
+
+func (a *app) root() *cobra.Command {
+	root := &cobra.Command{
+		Use:   "weir",
+		Short: "Runs background jobs at the rates you write down",
+		Long: `Weir runs background jobs at the rates you write down, and keeps what exceeds
+them waiting in order, or dead-letters it with a reason.
+
+  weir serve -c weir.yaml         run the file's tasks
+  weir enqueue send_email --args '{"to": "ada@example.com"}'
+  weir limits list                how full are the buckets
+  weir dlq list                   what died, and why
+
+Exit codes: 0 success, 1 refusal or failure, 2 wrong usage.`,
+		SilenceUsage:  true,
+		SilenceErrors: true,
+		Args:          a.oneOf,
+		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	root.SetIn(a.in)
+	root.SetOut(a.out)
+	root.SetErr(a.err)
+	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
+		return wrong(cmd, "%w: see %s --help", err, cmd.CommandPath())
+	})
+	flags := root.PersistentFlags()
+	flags.StringArrayVarP(&a.files, "config", "c", nil, "configuration `FILE` (check takes several)")
+	flags.StringVar(&a.database, "database", "", "`DSN` of the database (default: the file's, then $WEIR_DATABASE, then sqlite:weir.db)")
+	flags.BoolVar(&a.json, "json", false, "print JSON: one document, or one a line where it streams")
+	root.AddCommand(
+		a.serve(), a.check(), a.enqueue(),
+		a.group("jobs", "Look at jobs, and cancel them", a.jobsList(), a.jobsShow(), a.jobsCancel()),
+		a.group("dlq", "Look at dead letters, replay and purge them", a.dlqList(), a.dlqShow(), a.dlqStats(), a.dlqReplay(), a.dlqPurge()),
+		a.group("limits", "Look at limits and their buckets", a.limitsList(), a.limitsShow()),
+		a.group("queues", "Look at queues", a.queuesList()),
+		a.group("tasks", "Look at tasks", a.tasksList()),
+		a.group("migrate", "Look at the database's schema, and change it", a.migrateUp(), a.migrateDown(), a.migrateStatus()),
+		a.version(),
+	)
+	return root
+}
+
+// group is a family of commands, which does nothing by itself.
+func (a *app) group(name, short string, commands ...*cobra.Command) *cobra.Command {
+	g := &cobra.Command{Use: name, Short: short, Args: a.oneOf}
+	g.RunE = func(cmd *cobra.Command, _ []string) error {
+		return wrong(cmd, "name a command: %s", strings.Join(names(cmd), ", "))
+	}
+	g.AddCommand(commands...)
+	return g
+}
+
+// oneOf refuses what is no command of a family.
+func (a *app) oneOf(cmd *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	cmd.SuggestionsMinimumDistance = 2
+	if near := cmd.SuggestionsFor(args[0]); len(near) > 0 {
+		return wrong(cmd, "unknown command %q: did you mean %q?", args[0], near[0])
+	}
+	return wrong(cmd, "unknown command %q: use one of %s", args[0], strings.Join(names(cmd), ", "))
+}
+
+func names(cmd *cobra.Command) []string {
+	var out []string
+	for _, c := range cmd.Commands() {
+		if c.IsAvailableCommand() {
+			out = append(out, c.Name())
+		}
+	}
+	return out
+}

@@ -1,0 +1,68 @@
+package config
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+func TestBudgetsNameTheLimitsAsTheDatabaseDoes(t *testing.T) {
+	t.Parallel()
+	f, err := Parse("weir.yaml", []byte(example))
+	require.NoError(t, err)
+	var names []string
+	for _, b := range f.Budgets() {
+		names = append(names, b.Name+" "+b.Limit.String()+" "+b.Hold.String())
+	}
+	assert.Equal(t, []string{
+		"task:send_email 100/m 1s", "task:record sample 10/s burst 15 1s", "task:resize 5/30s burst 2 6s",
+		"queue:emails 500/m 1s", "queue:bulk 6/m burst 1 10s", "stripe 100/m 1s", "all 1000/h burst 50 1s",
+	}, names)
+}
+
+func TestTheShareSaysWhatLatenessCosts(t *testing.T) {
+	t.Parallel()
+	f, err := Parse("weir.yaml", []byte("queues: {plain: {rate_limit: 10/s}, roomy: {rate_limit: 10/s, burst: 12}}\n"))
+	require.NoError(t, err)
+	budgets := f.Budgets()
+	assert.InDelta(t, 0.998, budgets[0].Share(2*time.Millisecond), 0.0005)
+	assert.InDelta(t, 1, budgets[1].Share(2*time.Millisecond), 0)
+}
+
+func TestAWarningSaysWhatAFileHardlyMeans(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "plain.sh"), []byte("#!/bin/sh\n"), 0o600))
+	f, err := Parse(filepath.Join(dir, "weir.yaml"), []byte(`
+tasks:
+  a: {exec: {command: ["./none.sh"]}}
+  b: {exec: {command: ["./plain.sh"]}}
+  c: {exec: {command: [no-such-program-at-all]}}
+  d: {exec: {command: ["true"], dir: nowhere}}
+  e: {elsewhere: true, rate_limit: 1/s, timeout: 5s}
+  f: {exec: {command: ["true"]}, rate_limit: {rate: 1000/s, burst: 5}}
+  g: {exec: {command: ["true"]}, rate_limit: 1000/s}
+limits:
+  stripe: {rate: 1/s, tasks: [e, f, e]}
+`))
+	require.NoError(t, err)
+	var got []string
+	for _, w := range f.Warnings() {
+		w.Place.File = "weir.yaml"
+		got = append(got, w.Error())
+		assert.NotEmpty(t, w.Mend)
+	}
+	assert.Equal(t, []string{
+		`weir.yaml:3:13: W202 tasks.a.exec: task "a": there is no program "` + dir + `/none.sh": make it, or correct the command`,
+		`weir.yaml:4:13: W202 tasks.b.exec: task "b": "` + dir + `/plain.sh" cannot be executed: make it executable: chmod +x ` + dir + `/plain.sh`,
+		`weir.yaml:5:13: W202 tasks.c.exec: task "c": no program "no-such-program-at-all" in PATH: install it, or write ./no-such-program-at-all for one beside the file`,
+		`weir.yaml:6:13: W202 tasks.d.exec: task "d": there is no folder "` + dir + `/nowhere": make it, or correct dir`,
+		`weir.yaml:7:3: W203 tasks.e: task "e" runs elsewhere: rate_limit, timeout has no effect here: give it where the task runs`,
+		`weir.yaml:8:53: W201 tasks.f.rate_limit.rate: limit "task:f": 1000/s burst 5 holds less than 20 ms worth of its rate, so that ordinary delays cost a good part of it: use a burst of 20 or more`,
+		`weir.yaml:11:3: W204 limits.stripe: limit "stripe" names "e" twice: a job takes one token all the same: name it once`,
+	}, got)
+}

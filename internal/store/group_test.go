@@ -1,0 +1,206 @@
+package store_test
+
+import (
+	"context"
+	"database/sql"
+	"database/sql/driver"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/weirq/weir/internal/store"
+	"github.com/weirq/weir/internal/storetest"
+)
+
+// gate holds the first statement that begins like that until it is opened.
+type gate struct {
+	reached, open chan struct{}
+	once          sync.Once
+}
+
+func newGate() *gate { return &gate{reached: make(chan struct{}), open: make(chan struct{})} }
+
+func (g *gate) at(prefix string) func(context.Context, driver.Conn, string, []driver.NamedValue) error {
+	return func(_ context.Context, _ driver.Conn, query string, _ []driver.NamedValue) error {
+		if strings.HasPrefix(query, prefix) {
+			g.once.Do(func() {
+				close(g.reached)
+				<-g.open
+			})
+		}
+		return nil
+	}
+}
+
+func TestInsertsThatArriveDuringACommitShareTheNext(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, db storetest.Database) {
+		watch, commit := &watcher{}, newGate()
+		s := db.Open(t, store.Options{Wrap: watch.wrap})
+		watch.reset()
+		watch.intercept(commit.at("commit"))
+		errs := make([]error, 50)
+		out := make([]store.Inserted, 50)
+		jobs := newJobs("a", 50)
+		var wg sync.WaitGroup
+		insert := func(i int) {
+			wg.Go(func() { out[i], errs[i] = s.InsertOne(t.Context(), jobs[i]) })
+		}
+		insert(0)
+		<-commit.reached
+		for i := 1; i < len(jobs); i++ {
+			insert(i)
+		}
+		require.Eventually(t, func() bool { return s.PendingForTest() == 49 }, waitFor, tick)
+		close(commit.open)
+		wg.Wait()
+		for i := range jobs {
+			require.NoError(t, errs[i])
+			require.Equal(t, store.Inserted{UID: jobs[i].UID}, out[i])
+		}
+		require.Equal(t, 2, watch.matching("commit"))
+		lines, err := s.Lines(t.Context())
+		require.NoError(t, err)
+		require.EqualValues(t, 50, lines[0].Waiting)
+	})
+}
+
+func TestAJobThatCannotBeStoredDoesNotTakeItsGroupAlong(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, db storetest.Database) {
+		watch, commit := &watcher{}, newGate()
+		s := db.Open(t, store.Options{Wrap: watch.wrap})
+		if db.Dialect == store.SQLite {
+			_, err := db.SQL(t).ExecContext(t.Context(),
+				`create trigger test_refuse before insert on weir_jobs when new.uid = 'no' begin select raise(abort, 'refused'); end`)
+			require.NoError(t, err)
+		}
+		watch.intercept(commit.at("commit"))
+		jobs := newJobs("a", 10)
+		jobs[5].UID = "no"
+		errs := make([]error, len(jobs))
+		var wg sync.WaitGroup
+		wg.Go(func() { _, errs[0] = s.InsertOne(t.Context(), jobs[0]) })
+		<-commit.reached
+		for i := 1; i < len(jobs); i++ {
+			wg.Go(func() { _, errs[i] = s.InsertOne(t.Context(), jobs[i]) })
+		}
+		require.Eventually(t, func() bool { return s.PendingForTest() == 9 }, waitFor, tick)
+		close(commit.open)
+		wg.Wait()
+		for i := range jobs {
+			if i == 5 {
+				require.ErrorContains(t, errs[i], "insert 1 jobs: ")
+				continue
+			}
+			require.NoError(t, errs[i])
+		}
+		lines, err := s.Lines(t.Context())
+		require.NoError(t, err)
+		require.EqualValues(t, 9, lines[0].Waiting)
+	})
+}
+
+// The caller goes; what it asked for is under way all the same, and the others
+// in its group get their answers.
+func TestAnInsertThatIsGivenUpDoesNotHoldUpTheOthers(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, db storetest.Database) {
+		watch, commit := &watcher{}, newGate()
+		s := db.Open(t, store.Options{Wrap: watch.wrap})
+		watch.intercept(commit.at("commit"))
+		impatient, stay := newJob("a"), newJob("a")
+		ctx, cancel := context.WithCancel(t.Context())
+		insert := func(ctx context.Context, job store.NewJob) <-chan error {
+			answer := make(chan error, 1)
+			go func() {
+				_, err := s.InsertOne(ctx, job)
+				answer <- err
+			}()
+			return answer
+		}
+		gone := insert(ctx, impatient)
+		<-commit.reached
+		stays := insert(t.Context(), stay)
+		require.Eventually(t, func() bool { return s.PendingForTest() == 1 }, waitFor, tick)
+		cancel()
+		require.ErrorIs(t, <-gone, context.Canceled)
+		close(commit.open)
+		require.NoError(t, <-stays)
+		_, found, err := s.Get(t.Context(), impatient.UID)
+		require.NoError(t, err)
+		require.True(t, found)
+
+		_, err = s.InsertOne(ctx, newJob("a"))
+		require.ErrorIs(t, err, context.Canceled)
+		_, err = s.Insert(ctx, newJobs("a", 3))
+		require.ErrorIs(t, err, context.Canceled)
+		lines, err := s.Lines(t.Context())
+		require.NoError(t, err)
+		require.EqualValues(t, 2, lines[0].Waiting)
+	})
+}
+
+// The end of a context in the middle of a bulk insert leaves nothing behind,
+// neither rows nor a connection that is in a transaction.
+func TestABulkInsertThatIsCutOffStoresNothing(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, db storetest.Database) {
+		watch := &watcher{}
+		s := db.Open(t, store.Options{Wrap: watch.wrap, MaxConns: 1})
+		ctx, cancel := context.WithCancel(t.Context())
+		statements := 0
+		watch.intercept(func(_ context.Context, _ driver.Conn, query string, _ []driver.NamedValue) error {
+			if strings.Contains(query, "insert into") {
+				if statements++; statements == 2 {
+					cancel()
+				}
+			}
+			return nil
+		})
+		_, err := s.Insert(ctx, newJobs("a", 5000))
+		require.ErrorIs(t, err, context.Canceled)
+		watch.intercept(nil)
+		lines, err := s.Lines(t.Context())
+		require.NoError(t, err)
+		require.Empty(t, lines)
+		_, err = s.Insert(t.Context(), newJobs("a", 5))
+		require.NoError(t, err)
+	})
+}
+
+func TestAnInsertInTheCallersTransactionSharesItsFate(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, db storetest.Database) {
+		b := setup(t, db)
+		b.exec(t, `create table orders (id bigint)`)
+		require.NoError(t, b.Register(t.Context(), []store.Task{{Name: "a", Queue: "mail", Definition: "{}"}}, nil))
+		woken := 0
+		b.OnWake(func(store.Wake) { woken++ })
+		inTx := func(end func(*sql.Tx) error) (uids []string) {
+			tx, err := b.beside.BeginTx(t.Context(), nil)
+			require.NoError(t, err)
+			_, err = tx.ExecContext(t.Context(), `insert into orders values (1)`)
+			require.NoError(t, err)
+			jobs := []store.NewJob{{UID: newID(), Task: "a", Args: []byte{0, 255}}, uniqueJob("a", "k"), uniqueJob("a", "k")}
+			jobs[0].Repeat = true
+			out, wake, err := b.InsertTx(t.Context(), tx, jobs)
+			require.NoError(t, err)
+			require.Equal(t, []store.Inserted{{UID: jobs[0].UID}, {UID: jobs[1].UID}, {UID: jobs[1].UID, Duplicate: true}}, out)
+			require.ElementsMatch(t, []store.Line{{Task: "a", Queue: "mail"}, {Task: "a", Queue: "q"}}, wake.Lines)
+			require.Zero(t, woken)
+			require.NoError(t, end(tx))
+			return []string{out[0].UID, out[1].UID}
+		}
+		for _, uid := range inTx((*sql.Tx).Rollback) {
+			_, found, err := b.Get(t.Context(), uid)
+			require.NoError(t, err)
+			require.False(t, found)
+		}
+		require.Zero(t, b.count(t, `select count(*) from orders`))
+		stored := inTx((*sql.Tx).Commit)
+		require.Equal(t, []byte{0, 255}, b.stored(t, stored[0]).Args)
+		require.Equal(t, "mail", b.stored(t, stored[0]).Queue)
+		require.EqualValues(t, 1, b.count(t, `select count(*) from orders`))
+
+		b.Wake(store.Wake{Lines: []store.Line{{Task: "a", Queue: "q"}}})
+		require.Equal(t, 1, woken)
+	})
+}

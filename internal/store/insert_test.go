@@ -1,0 +1,285 @@
+package store_test
+
+import (
+	"bytes"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/weirq/weir/internal/store"
+	"github.com/weirq/weir/internal/storetest"
+)
+
+func TestAnInsertStoresEveryFieldAsItWasGiven(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, db storetest.Database) {
+		b := setup(t, db)
+		retries := 0
+		job := store.NewJob{
+			UID: newID(), Task: "send: é 邮件", Queue: `q/"'%_\`, Args: []byte(`{"a":1}`), Metadata: `{"a":"\u0000"}`,
+			Priority: 100, ExpiresIn: 5 * second, UniqueKey: "key ü", MaxRetries: &retries, Timeout: 7, ReplayOf: newID(), Replays: 2,
+		}
+		b.insert(t, job)
+		got := b.stored(t, job.UID)
+		require.Positive(t, got.ID)
+		require.Equal(t, store.Job{
+			ID: got.ID, UID: job.UID, Task: job.Task, Queue: job.Queue, State: store.Waiting, Rank: -100,
+			FirstDue: b.now(), RunAt: b.now(), EnqueuedAt: b.now(), ExpiresAt: number(b.now() + 5*second),
+			MaxRetries: number(0), Timeout: number(7), UniqueKey: text("key ü"), Args: job.Args, ArgsSize: 7,
+			Metadata: text(job.Metadata), ReplayOf: text(job.ReplayOf), Replays: 2,
+		}, got)
+	})
+}
+
+func TestWhatIsUnsetIsStoredAsMissing(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, db storetest.Database) {
+		b := setup(t, db)
+		uid := b.insert(t, store.NewJob{UID: newID(), Task: "a"})[0]
+		got := b.stored(t, uid)
+		require.Empty(t, got.Args)
+		require.Equal(t, store.Job{
+			ID: got.ID, UID: uid, Task: "a", Queue: "default", State: store.Waiting,
+			FirstDue: b.now(), RunAt: b.now(), EnqueuedAt: b.now(), Args: got.Args,
+		}, got)
+	})
+}
+
+func TestJobsAreStoredInTheOrderOfTheCall(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, db storetest.Database) {
+		b := setup(t, db)
+		var want []string
+		for range 3 {
+			want = append(want, b.insert(t, newJobs("a", 120)...)...)
+		}
+		var got []string
+		for _, j := range b.grant(t, 1, "a", 1000) {
+			got = append(got, j.UID)
+		}
+		require.Equal(t, want, got)
+	})
+}
+
+func TestAJobWithoutAQueueGetsTheTasksAsLastRegistered(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, db storetest.Database) {
+		b := setup(t, db)
+		queueOf := func(task, option string) string {
+			return b.stored(t, b.insert(t, store.NewJob{UID: newID(), Task: task, Queue: option})[0]).Queue
+		}
+		require.Equal(t, "default", queueOf("mail", ""))
+		for _, queue := range []string{"first", "second"} {
+			require.NoError(t, b.Register(t.Context(), []store.Task{{Name: "mail", Queue: queue, Definition: "{}"}}, nil))
+			require.Equal(t, queue, queueOf("mail", ""))
+			require.Equal(t, "option", queueOf("mail", "option"))
+			require.Equal(t, "default", queueOf("Mail", ""))
+		}
+	})
+}
+
+func TestAJobsTimeDecidesItsStateAndItsPlace(t *testing.T) {
+	far := time.Date(9999, 12, 31, 23, 59, 59, 999_999_000, time.UTC).UnixMicro()
+	before := time.Date(1, 1, 1, 0, 0, 0, 0, time.UTC).UnixMicro()
+	storetest.Each(t, func(t *testing.T, db storetest.Database) {
+		b := setup(t, db)
+		now := b.now()
+		for name, c := range map[string]struct {
+			job      store.NewJob
+			state    store.State
+			firstDue int64
+			runAt    int64
+		}{
+			"no time":              {store.NewJob{}, store.Waiting, now, now},
+			"a delay":              {store.NewJob{Delay: 1}, store.Scheduled, now + 1, now + 1},
+			"a time to come":       {store.NewJob{RunAt: now + 1}, store.Scheduled, now + 1, now + 1},
+			"this very moment":     {store.NewJob{RunAt: now}, store.Waiting, now, now},
+			"a time that passed":   {store.NewJob{RunAt: now - 1}, store.Waiting, now, now - 1},
+			"before 1970":          {store.NewJob{RunAt: -1}, store.Waiting, now, -1},
+			"the year 1":           {store.NewJob{RunAt: before}, store.Waiting, now, before},
+			"the year 9999":        {store.NewJob{RunAt: far}, store.Scheduled, far, far},
+			"the end of a second":  {store.NewJob{RunAt: now + second - 1}, store.Scheduled, now + second - 1, now + second - 1},
+			"a delay of a century": {store.NewJob{Delay: 36_500 * 86_400 * second}, store.Scheduled, now + 36_500*86_400*second, now + 36_500*86_400*second},
+		} {
+			c.job.UID, c.job.Task = newID(), "a"
+			got := b.stored(t, b.insert(t, c.job)[0])
+			require.Equal(t, c.state, got.State, name)
+			require.Equal(t, c.firstDue, got.FirstDue, name)
+			require.Equal(t, c.runAt, got.RunAt, name)
+			require.Equal(t, now, got.EnqueuedAt, name)
+		}
+		uid := b.insert(t, store.NewJob{UID: newID(), Task: "a", ExpiresAt: far})[0]
+		require.Equal(t, number(far), b.stored(t, uid).ExpiresAt)
+	})
+}
+
+func TestFarTimesListAndPromoteInTheRightOrder(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, db storetest.Database) {
+		b := setup(t, db)
+		var uids []string
+		for _, at := range []time.Time{
+			time.Date(2037, 1, 1, 0, 0, 0, 0, time.UTC),
+			time.Date(2038, 1, 19, 3, 14, 8, 0, time.UTC),
+			time.Date(2262, 4, 11, 23, 47, 16, 854_775_000, time.UTC),
+			time.Date(2262, 4, 11, 23, 47, 17, 0, time.UTC),
+			time.Date(9999, 12, 31, 0, 0, 0, 0, time.UTC),
+		} {
+			uids = append(uids, b.insert(t, store.NewJob{UID: newID(), Task: "a", Queue: "q", RunAt: at.UnixMicro()})[0])
+		}
+		for _, uid := range uids {
+			due := b.stored(t, uid).RunAt
+			require.Equal(t, due, b.turn(t, store.TurnRequest{Sweep: true}).Swept.Due)
+			for b.now() < due { // a Duration spans 292 years
+				b.clock.Advance(time.UnixMicro(due).Sub(b.clock.Now()))
+			}
+			require.Equal(t, 1, b.turn(t, store.TurnRequest{Sweep: true}).Swept.Promoted)
+			started := b.grant(t, due, "a", 10)
+			require.Len(t, started, 1)
+			require.Equal(t, uid, started[0].UID)
+			b.turn(t, store.TurnRequest{Results: []store.Result{end(started[0], store.Done)}})
+		}
+	})
+}
+
+func TestArgumentsComeBackByteForByte(t *testing.T) {
+	all := make([]byte, 256)
+	for i := range all {
+		all[i] = byte(i)
+	}
+	storetest.Each(t, func(t *testing.T, db storetest.Database) {
+		b := setup(t, db)
+		for name, args := range map[string][]byte{
+			"nil": nil, "empty": {}, "one NUL": {0}, "all bytes": all, "not UTF-8": {0xff, 0xfe}, "a backslash": []byte(`\x41`),
+			"an escaped NUL": []byte(`{"a":"\u0000"}`), "the size of a page": bytes.Repeat([]byte{0xab}, 8000), "a MiB and one": bytes.Repeat(all, 4097),
+		} {
+			job := store.NewJob{UID: newID(), Task: "a", Queue: "q", Args: args}
+			started := b.running(t, int64(len(name)), job)
+			require.True(t, bytes.Equal(args, started.Args), name)
+			require.True(t, bytes.Equal(args, b.stored(t, job.UID).Args), name)
+			b.turn(t, store.TurnRequest{Results: []store.Result{end(started, store.Done)}})
+			require.True(t, bytes.Equal(args, b.stored(t, job.UID).Args), name)
+			require.EqualValues(t, len(args), b.stored(t, job.UID).ArgsSize, name)
+		}
+	})
+}
+
+func TestFortyThousandJobsAreStoredInOneCall(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, db storetest.Database) {
+		b := setup(t, db)
+		jobs := newJobs("a", 40_000)
+		jobs[7].UniqueKey, jobs[39_998].UniqueKey, jobs[39_999].UniqueKey = "k", "k", "k"
+		out, err := b.Insert(t.Context(), jobs)
+		require.NoError(t, err)
+		for i := range jobs[:39_998] {
+			require.Equal(t, store.Inserted{UID: jobs[i].UID}, out[i])
+		}
+		duplicate := store.Inserted{UID: jobs[7].UID, Duplicate: true}
+		require.Equal(t, []store.Inserted{duplicate, duplicate}, out[39_998:])
+		require.EqualValues(t, 39_998, b.count(t, `select count(*) from weir_jobs`))
+		require.EqualValues(t, 39_998, b.count(t, `select count(distinct id) from weir_jobs where task = 'a' and queue = 'q'`))
+	})
+}
+
+func TestACallThatFailsLateStoresNothing(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, db storetest.Database) {
+		b := setup(t, db)
+		jobs := newJobs("a", 2500)
+		jobs[2400].UID = "" // no UUID, and no text that is not empty
+		if db.Dialect == store.SQLite {
+			b.exec(t, `create trigger test_refuse before insert on weir_jobs when new.uid = '' begin select raise(abort, 'no'); end`)
+		}
+		_, err := b.Insert(t.Context(), jobs)
+		require.ErrorContains(t, err, "insert 2500 jobs: ")
+		require.Zero(t, b.count(t, `select count(*) from weir_jobs`))
+		b.insert(t, jobs[:2400]...)
+	})
+}
+
+func TestLargeArgumentsGoInStatementsOfFourMiB(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, db storetest.Database) {
+		watch := &watcher{}
+		s := db.Open(t, store.Options{Wrap: watch.wrap})
+		mib := bytes.Repeat([]byte{7}, 1<<20)
+		jobs := newJobs("a", 9)
+		for i := range jobs {
+			jobs[i].Args = mib
+		}
+		jobs[8].Args = bytes.Repeat([]byte{7}, 5<<20) // more than a statement's worth alone
+		watch.reset()
+		_, err := s.Insert(t.Context(), jobs)
+		require.NoError(t, err)
+		require.Equal(t, 3, watch.matching("insert into"))
+		got, found, err := s.Get(t.Context(), jobs[8].UID)
+		require.NoError(t, err)
+		require.True(t, found)
+		require.EqualValues(t, 5<<20, got.ArgsSize)
+	})
+}
+
+func TestNoStatementCarriesMoreThanAThousandJobs(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, db storetest.Database) {
+		watch := &watcher{}
+		s := db.Open(t, store.Options{Wrap: watch.wrap})
+		watch.reset()
+		_, err := s.Insert(t.Context(), newJobs("a", 2001))
+		require.NoError(t, err)
+		want := 3
+		if db.Dialect == store.SQLite {
+			want = 41 // fifty each
+		}
+		require.Equal(t, want, watch.matching("insert into"))
+		require.Less(t, watch.mostArgs(), 32_766)
+	})
+}
+
+func TestAnInsertWakesTheSchedulersOfItsProcess(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, db storetest.Database) {
+		b := setup(t, db)
+		var wakes []store.Wake
+		cancel := b.OnWake(func(w store.Wake) { wakes = append(wakes, w) })
+		b.insert(t, newJob("a"), newJob("a"))
+		later, sooner := newJob("a"), newJob("a")
+		later.Delay, sooner.Delay = 2*second, second
+		b.insert(t, later, sooner)
+		b.insert(t)
+		require.Equal(t, []store.Wake{
+			{Lines: []store.Line{{Task: "a", Queue: "q"}}},
+			{Due: b.now() + second},
+		}, wakes)
+		cancel()
+		b.insert(t, newJob("a"))
+		require.Len(t, wakes, 2)
+	})
+}
+
+// A database that has stored two to the 53 jobs is one whose ids lose digits
+// wherever they pass through a floating point number.
+func TestLargeRowIdsKeepAllTheirDigits(t *testing.T) {
+	const next = int64(1<<53 + 1)
+	storetest.Each(t, func(t *testing.T, db storetest.Database) {
+		b := setup(t, db)
+		b.insert(t, newJob("a"))
+		if db.Dialect == store.SQLite {
+			b.exec(t, fmt.Sprintf(`update sqlite_sequence set seq = %d where name = 'weir_jobs'`, next-1))
+		} else {
+			b.exec(t, fmt.Sprintf(`alter table weir_jobs alter column id restart with %d`, next))
+		}
+		b.exec(t, `delete from weir_jobs`)
+		b.insert(t, newJobs("a", 4)...)
+		started := b.grant(t, 1<<62+1, "a", 4)
+		require.Len(t, started, 4)
+		var results []store.Result
+		var held []store.Held
+		for i, j := range started {
+			require.Equal(t, next+int64(i), j.ID)
+			require.EqualValues(t, 1<<62+1, j.Claim.Int64)
+			held = append(held, store.Held{ID: j.ID, Claim: j.Claim.Int64})
+			results = append(results, end(j, []store.Outcome{store.Done, store.Dead, store.Retry, store.GiveBack}[i]))
+		}
+		kept, err := b.Renew(t.Context(), held, second)
+		require.NoError(t, err)
+		require.Len(t, kept, 4)
+		require.Empty(t, b.turn(t, store.TurnRequest{Results: results}).Refused)
+		page, err := b.List(t.Context(), store.JobFilter{Before: next + 3, Limit: 2})
+		require.NoError(t, err)
+		require.Equal(t, []int64{next + 2, next}, []int64{page[0].ID, page[1].ID})
+	})
+}

@@ -1,0 +1,62 @@
+package queue_test
+
+import (
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/weirq/weir/internal/storetest"
+	"github.com/weirq/weir/queue"
+)
+
+func TestADatabaseIsCreatedUnlessForbidden(t *testing.T) {
+	t.Parallel()
+	storetest.Each(t, func(t *testing.T, db storetest.Database) {
+		_, err := queue.Open(t.Context(), db.DSN, queue.WithMigrate(queue.MustExist))
+		require.ErrorIs(t, err, queue.ErrNoDatabase)
+		require.ErrorContains(t, err, "`weir migrate up` creates it")
+		_, err = queue.Open(t.Context(), db.DSN, queue.WithMigrate(queue.MigrateCheck))
+		require.Error(t, err)
+		if db.Dialect == "sqlite" {
+			files, err := filepath.Glob(filepath.Join(filepath.Dir(db.DSN[len("sqlite:"):]), "*"))
+			require.NoError(t, err)
+			require.Empty(t, files, "nothing is left behind")
+		}
+
+		open(t, db)
+		open(t, db, queue.WithMigrate(queue.MustExist))
+		open(t, db, queue.WithMigrate(queue.MigrateCheck))
+		open(t, db, queue.WithMigrate(queue.MigrateAuto))
+	})
+}
+
+func TestASchemaThatIsNotThisProgramsIsRefused(t *testing.T) {
+	t.Parallel()
+	storetest.Each(t, func(t *testing.T, db storetest.Database) {
+		open(t, db)
+		_, err := db.SQL(t).ExecContext(t.Context(), `insert into weir_migrations (version_id, is_applied) values (1000, true)`)
+		require.NoError(t, err)
+		for _, m := range []queue.Migrate{queue.MigrateAuto, queue.MigrateCheck, queue.MustExist} {
+			_, err = queue.Open(t.Context(), db.DSN, queue.WithMigrate(m))
+			require.ErrorIs(t, err, queue.ErrSchema)
+			require.ErrorContains(t, err, "its schema is version 1000")
+		}
+	})
+}
+
+func TestAnOptionOutOfRangeIsRefused(t *testing.T) {
+	t.Parallel()
+	db := storetest.SQLite(t)
+	for want, opt := range map[string]queue.Option{
+		"open: max args 0: use at least 1 byte": queue.WithMaxArgs(0),
+		"open: max conns -1: use at least 1":    queue.WithMaxConns(-1),
+	} {
+		_, err := queue.Open(t.Context(), db.DSN, opt)
+		require.EqualError(t, err, want)
+		require.ErrorIs(t, err, queue.ErrInvalid)
+	}
+	_, err := queue.Open(t.Context(), "mysql://root:secret@localhost/app")
+	require.ErrorContains(t, err, "use sqlite:PATH or postgres://")
+	require.NotContains(t, err.Error(), "secret")
+}

@@ -1,0 +1,133 @@
+package scheduler
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/weirq/weir/bucket"
+	"github.com/weirq/weir/internal/store"
+)
+
+// Under a clock that stands still while anything is done, no look is late, so
+// every rate gets all it is due; and no more.
+func TestEveryRateReachesItsShareAndKeepsItsBound(t *testing.T) {
+	for _, c := range []struct {
+		rate  string
+		burst int64
+		mode  DeferMode
+	}{
+		{rate: "1/s"},
+		{rate: "10/s"},
+		{rate: "100/s"},
+		{rate: "1.5/s"},
+		{rate: "7/m"},
+		{rate: "100/m"},
+		{rate: "3/7s"},
+		{rate: "60/h"},
+		{rate: "10/s", burst: 1},
+		{rate: "1000/s", burst: 1},
+		{rate: "3000/s", burst: 30},
+		{rate: "10/s", burst: 1000},
+		{rate: "1.5/s", burst: 2},
+		{rate: "10/s", mode: UntilToken},
+		{rate: "100/s", burst: 1, mode: UntilToken},
+		{rate: "7/m", mode: UntilToken},
+		{rate: "3/7s", burst: 1, mode: UntilToken},
+		{rate: "1.5/s", mode: UntilToken},
+	} {
+		limit := must(bucket.NewLimit(c.rate, c.burst))
+		t.Run(limit.String()+" "+string(c.mode), func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			p := w.process(2000, []simTask{{name: "a", rate: c.rate, burst: c.burst, mode: c.mode}})
+			// Long enough for three thousand starts, and for the last hold not
+			// to matter; never longer than half a million starts.
+			perSecond := float64(limit.Rate.Count()) / 1e6 / limit.Rate.Period().Seconds()
+			length := min(max(3000/perSecond, 3000), 3e5/perSecond)
+			if c.mode != UntilToken && c.burst != 1 { // fewer looks than starts
+				length = min(length, 50_000)
+			}
+			capacity := limit.Capacity() / bucket.Token
+			due := length * perSecond
+			w.enqueue(store.Line{Task: "a", Queue: "default"}, 0, int(due)+int(capacity)+1000)
+
+			p.run(time.Duration(length * float64(time.Second)))
+
+			starts := w.starts["task:a"]
+			after := float64(len(starts)) - float64(capacity) // the burst at the beginning
+			t.Logf("%.4f %% of %.0f starts", 100*after/due, due)
+			require.GreaterOrEqual(t, after, 0.999*due-1, "one start may have come after the last look")
+			require.LessOrEqual(t, MostAbove(limit, starts, 0), nearly)
+			require.EqualValues(t, len(starts), w.limits["task:a"].Started)
+		})
+	}
+}
+
+// A hundred a minute, ten thousand waiting: a full bucket at once, two at most
+// within any minute from then on, and a full one again after a month of rest.
+func TestAFullBucketComesOnceAndThenTheRate(t *testing.T) {
+	w := newWorld(t)
+	p := w.process(2000, []simTask{{name: "a", rate: "100/m"}})
+	line := store.Line{Task: "a", Queue: "default"}
+	w.enqueue(line, 0, 10_000)
+	p.run(0)
+	require.Len(t, w.starts["task:a"], 100)
+
+	p.run(2 * time.Hour)
+	starts := w.starts["task:a"]
+	require.Len(t, starts, 10_000)
+	require.LessOrEqual(t, MostAbove(must(bucket.NewLimit("100/m", 0)), starts, 0), nearly)
+	perMinute := map[int64]int{}
+	for _, at := range starts {
+		perMinute[at/60e6]++
+	}
+	require.LessOrEqual(t, perMinute[0], 200)
+	for minute := int64(1); minute < 98; minute++ {
+		require.InDelta(t, 100, perMinute[minute], 1, "minute %d", minute)
+	}
+
+	w.move(30 * 24 * time.Hour)
+	w.enqueue(line, 0, 1000)
+	p.survey()
+	p.run(0)
+	require.Len(t, w.starts["task:a"], 10_100)
+}
+
+// Whoever looks often gets no less than whoever looks seldom.
+func TestItDoesNotMatterHowOftenALimitIsAsked(t *testing.T) {
+	for _, rate := range []string{"1/m", "7/m", "100/m", "10/s", "3000/s", "1/h"} {
+		for _, every := range []time.Duration{300 * time.Microsecond, time.Millisecond, 7 * time.Millisecond, 200 * time.Millisecond, 999 * time.Millisecond, 1001 * time.Millisecond} {
+			t.Run(rate+" "+every.String(), func(t *testing.T) {
+				t.Parallel()
+				limit := must(bucket.NewLimit(rate, 0))
+				row := store.Limit{Name: "task:a"}
+				row.SetBucket(bucket.Bucket{Limit: limit, Stamp: simStart})
+				// A drop task's limit is asked at every arrival. What is looked
+				// at here is written back and read again each time.
+				length := min(time.Hour, 200_000*every)
+				k := &look{slots: 100_000, lines: []*lookLine{{Line: store.Line{Task: "a"}, drop: true, limits: []int{0}, share: 100_000}},
+					limits: []*lookLimit{{declared: limit, mode: DeferSecond}}}
+				starts := int64(0)
+				now := simStart
+				one := make([]store.Candidate, 1)
+				for end := simStart + length.Microseconds(); now+every.Microseconds() <= end; {
+					now += every.Microseconds()
+					// As many arrive as there can be tokens, and one more.
+					for again := true; again; {
+						k.Ask(now, []store.Limit{row})
+						plan := k.Decide([][]store.Candidate{one})
+						for _, saved := range plan.Save {
+							row = saved
+						}
+						starts += int64(len(plan.Start))
+						again = len(plan.Start) > 0
+					}
+				}
+				due := float64(now-simStart) * float64(limit.Rate.Count()) / 1e6 / float64(limit.Rate.Period().Microseconds())
+				require.InDelta(t, due, starts, 1)
+			})
+		}
+	}
+}

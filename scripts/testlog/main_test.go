@@ -1,0 +1,169 @@
+package main
+
+import (
+	"strings"
+	"testing"
+)
+
+// lines is a run as go test -json writes it, from "action package test output".
+func lines(events ...[4]string) string {
+	var b strings.Builder
+	for _, e := range events {
+		b.WriteString(`{"Action":"` + e[0] + `","Package":"` + e[1] + `"`)
+		if e[2] != "" {
+			b.WriteString(`,"Test":"` + e[2] + `"`)
+		}
+		if e[3] != "" {
+			b.WriteString(`,"Output":"` + e[3] + `\n"`)
+		}
+		b.WriteString("}\n")
+	}
+
+	return b.String()
+}
+
+func TestARunIsPrintedAsGoTestPrintsIt(t *testing.T) {
+	t.Parallel()
+
+	for _, tc := range []struct {
+		name    string
+		in      string
+		verbose bool
+		want    string
+		tally   tally
+	}{
+		{
+			name: "what passed is one line",
+			in: lines(
+				[4]string{"start", "p"},
+				[4]string{"output", "p", "TestA", "=== RUN   TestA"},
+				[4]string{"output", "p", "TestA", "    a_test.go:1: said"},
+				[4]string{"output", "p", "TestA", "--- PASS: TestA (0.00s)"},
+				[4]string{"pass", "p", "TestA"},
+				[4]string{"output", "p", "", "PASS"},
+				[4]string{"output", "p", "", `ok  \tp\t0.1s`},
+				[4]string{"pass", "p"},
+			),
+			want:  "ok  \tp\t0.1s\ntests: 1 passed, 0 failed, 0 skipped\n",
+			tally: tally{passed: 1},
+		},
+		{
+			name: "verbose keeps everything",
+			in: lines(
+				[4]string{"output", "p", "TestA", "=== RUN   TestA"},
+				[4]string{"pass", "p", "TestA"},
+				[4]string{"output", "p", "", "PASS"},
+				[4]string{"output", "p", "", `ok  \tp\t0.1s`},
+				[4]string{"pass", "p"},
+			),
+			verbose: true,
+			want:    "=== RUN   TestA\nPASS\nok  \tp\t0.1s\ntests: 1 passed, 0 failed, 0 skipped\n",
+			tally:   tally{passed: 1},
+		},
+		{
+			name: "of a failed package only what failed",
+			in: lines(
+				[4]string{"output", "p", "TestA", "=== RUN   TestA"},
+				[4]string{"output", "p", "TestB", "=== RUN   TestB"},
+				[4]string{"output", "p", "TestA", "    a_test.go:1: said"},
+				[4]string{"output", "p", "TestB", "    b_test.go:1: wrong"},
+				[4]string{"output", "p", "TestB", "--- FAIL: TestB (0.00s)"},
+				[4]string{"pass", "p", "TestA"},
+				[4]string{"fail", "p", "TestB"},
+				[4]string{"output", "p", "", `FAIL\tp\t0.1s`},
+				[4]string{"fail", "p"},
+			),
+			want: "    b_test.go:1: wrong\n--- FAIL: TestB (0.00s)\nFAIL\tp\t0.1s\n" +
+				"tests: 1 passed, 1 failed, 0 skipped\n",
+			tally: tally{passed: 1, failed: 1},
+		},
+		{
+			name: "a skip is named, with its reason",
+			in: lines(
+				[4]string{"output", "p", "TestA", "    a_test.go:1: no database"},
+				[4]string{"skip", "p", "TestA"},
+				[4]string{"output", "p", "", `ok  \tp\t0.1s`},
+				[4]string{"pass", "p"},
+			),
+			want: "ok  \tp\t0.1s\nskipped: p TestA\n    a_test.go:1: no database\n" +
+				"tests: 0 passed, 0 failed, 1 skipped\n",
+			tally: tally{skipped: 1},
+		},
+		{
+			name: "a package without test files is no skipped test",
+			in: lines(
+				[4]string{"output", "p", "", `?   \tp\t[no test files]`},
+				[4]string{"skip", "p"},
+			),
+			want: "?   \tp\t[no test files]\ntests: 0 passed, 0 failed, 0 skipped\n",
+		},
+		{
+			name: "a process that died shows the tests that were running",
+			in: lines(
+				[4]string{"output", "p", "TestA", "=== RUN   TestA"},
+				[4]string{"output", "p", "TestA", "panic: oh"},
+				[4]string{"output", "p", "", `FAIL\tp\t0.1s`},
+				[4]string{"fail", "p"},
+			),
+			want:  "panic: oh\nFAIL\tp\t0.1s\ntests: 0 passed, 0 failed, 0 skipped\n",
+			tally: tally{broken: 1},
+		},
+		{
+			name: "a run that was cut off is a failure",
+			in: lines(
+				[4]string{"output", "p", "TestA", "    a_test.go:1: said"},
+			) + "not json",
+			want: "not json    a_test.go:1: said\nFAIL\tp [no result]\n" +
+				"tests: 0 passed, 0 failed, 0 skipped\n",
+			tally: tally{broken: 1},
+		},
+		{
+			name: "what does not build says why",
+			in: `{"ImportPath":"p","Action":"build-output","Output":"# p\n"}` + "\n" + lines(
+				[4]string{"output", "p", "", `FAIL\tp [build failed]`},
+				[4]string{"fail", "p"},
+			),
+			want:  "# p\nFAIL\tp [build failed]\ntests: 0 passed, 0 failed, 0 skipped\n",
+			tally: tally{broken: 1},
+		},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+
+			var out strings.Builder
+			got, err := convert(strings.NewReader(tc.in), &out, tc.verbose)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if out.String() != tc.want {
+				t.Errorf("printed\n%s\nwant\n%s", out.String(), tc.want)
+			}
+			if got != tc.tally {
+				t.Errorf("counted %+v, want %+v", got, tc.tally)
+			}
+		})
+	}
+}
+
+func TestSkipsAndEmptyRunsFailOnlyWhereAsked(t *testing.T) {
+	t.Parallel()
+
+	for _, tc := range []struct {
+		name            string
+		tally           tally
+		usually, strict bool
+	}{
+		{"passed", tally{passed: 1}, true, true},
+		{"skipped", tally{passed: 1, skipped: 1}, true, false},
+		{"empty", tally{}, true, false},
+		{"failed", tally{passed: 1, failed: 1}, false, false},
+		{"broken", tally{passed: 1, broken: 1}, false, false},
+	} {
+		if got := tc.tally.ok(false); got != tc.usually {
+			t.Errorf("%s: ok is %v, want %v", tc.name, got, tc.usually)
+		}
+		if got := tc.tally.ok(true); got != tc.strict {
+			t.Errorf("%s: ok without skips is %v, want %v", tc.name, got, tc.strict)
+		}
+	}
+}
