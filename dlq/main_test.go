@@ -143,10 +143,10 @@ func (b *bundle) all(t *testing.T, f dlq.Filter) []dlq.Entry {
 	}
 }
 
-// pending lists the jobs that wait.
-func (b *bundle) pending(t *testing.T, task string) []queue.JobInfo {
+// pending lists the jobs that wait of task "a".
+func (b *bundle) pending(t *testing.T) []queue.JobInfo {
 	t.Helper()
-	page, err := b.client.List(t.Context(), queue.Filter{Task: task, States: []queue.State{queue.StatePending}, Limit: queue.LargestLimit})
+	page, err := b.client.List(t.Context(), queue.Filter{Task: "a", States: []queue.State{queue.StatePending}, Limit: queue.LargestLimit})
 	require.NoError(t, err)
 	require.Empty(t, page.Next)
 	return page.Items

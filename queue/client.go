@@ -3,6 +3,7 @@ package queue
 import (
 	"context"
 	"fmt"
+	"strconv"
 
 	"github.com/weirq/weir/internal/clock"
 	"github.com/weirq/weir/internal/store"
@@ -73,7 +74,7 @@ func WithClock(c Clock) Option {
 func WithMaxArgs(bytes int) Option {
 	return func(o *options) error {
 		if bytes < 1 {
-			return &InvalidError{Field: "max args", Value: fmt.Sprint(bytes), Problem: "use at least 1 byte"}
+			return &InvalidError{Field: "max args", Value: strconv.Itoa(bytes), Problem: "use at least 1 byte"}
 		}
 		o.maxArgs = bytes
 		return nil
@@ -85,7 +86,7 @@ func WithMaxArgs(bytes int) Option {
 func WithMaxConns(n int) Option {
 	return func(o *options) error {
 		if n < 1 {
-			return &InvalidError{Field: "max conns", Value: fmt.Sprint(n), Problem: "use at least 1"}
+			return &InvalidError{Field: "max conns", Value: strconv.Itoa(n), Problem: "use at least 1"}
 		}
 		o.store.MaxConns = n
 		return nil

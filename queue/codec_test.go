@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"math"
 	"runtime"
+	"slices"
 	"testing"
 	"time"
 
@@ -57,12 +58,12 @@ func TestRawArgumentsComeBackByteForByte(t *testing.T) {
 
 func TestArgumentsOverTheLimitAreRefusedAndTheLimitCanBeRaised(t *testing.T) {
 	each(t, func(t *testing.T, b *bundle) {
-		large := make([]byte, 16<<20)
+		large := make([]byte, 4<<20)
 		_, err := b.Enqueue(t.Context(), queue.NewJob{Task: "a", Args: large})
 		require.ErrorIs(t, err, queue.ErrArgsTooLarge)
 		require.Empty(t, b.all(t, queue.Filter{}))
 
-		roomy := open(t, b.db, queue.WithMaxArgs(16<<20))
+		roomy := open(t, b.db, queue.WithMaxArgs(4<<20))
 		receipt, err := roomy.Enqueue(t.Context(), queue.NewJob{Task: "a", Args: large})
 		require.NoError(t, err)
 		require.True(t, bytes.Equal(large, b.get(t, receipt.ID).RawArgs))
@@ -117,7 +118,7 @@ func TestArgumentsOfEveryTypeComeBack(t *testing.T) {
 	roundTrips(t, 12, `12`)
 	roundTrips(t, []string{"a"}, `["a"]`)
 	roundTrips(t, map[string]int{"a": 1}, `{"a":1}`)
-	roundTrips(t, ptr(3), `3`)
+	roundTrips(t, new(3), `3`)
 	roundTrips(t, time.Date(2030, 1, 2, 3, 4, 5, 6, time.UTC), `"2030-01-02T03:04:05.000000006Z"`)
 	roundTrips(t, uuid.MustParse("018f2f5e-0000-7000-8000-000000000000"), `"018f2f5e-0000-7000-8000-000000000000"`)
 	roundTrips(t, named("\x00\xff"), "\x00\xff")
@@ -154,7 +155,7 @@ func (b *jsonBytes) UnmarshalJSON(data []byte) error {
 type textBytes []byte
 
 func (b textBytes) MarshalText() ([]byte, error) {
-	return append(b[:len(b):len(b)], ", as text"...), nil
+	return append(slices.Clip(b), ", as text"...), nil
 }
 
 func (b *textBytes) UnmarshalText(data []byte) error {

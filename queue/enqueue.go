@@ -67,7 +67,7 @@ func (c *Client) Enqueue(ctx context.Context, job NewJob) (Receipt, error) {
 
 // EnqueueMany stores jobs in one transaction, all or none, and answers in their
 // order. Their number is bounded by memory alone; on SQLite no other process
-// and no scheduler writes meanwhile, about a second for each 100,000 jobs.
+// and no scheduler writes meanwhile: in the order of a second for 100,000 jobs.
 //
 // After [ErrOutcomeUnknown] the receipts have the ids with which to enqueue
 // again.

@@ -126,7 +126,7 @@ func TestAWaitThatIsGivenUpSaysThatTheOutcomeIsUnknownAndNamesTheJob(t *testing.
 		first, err := b.EnqueueTx(t.Context(), tx, queue.NewJob{Task: "a", UniqueKey: "k"})
 		require.NoError(t, err)
 
-		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+		ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
 		defer cancel()
 		args := []byte("before")
 		receipt, err := b.Enqueue(ctx, queue.NewJob{Task: "a", UniqueKey: "k", Args: args})

@@ -83,8 +83,7 @@ func ExampleTask_Enqueue() {
 
 	_, err := SendEmail.Enqueue(context.Background(), client, EmailArgs{To: "ada@example.com"}, queue.Priority(1000))
 	fmt.Println(err)
-	var invalid *queue.InvalidError
-	if errors.As(err, &invalid) {
+	if invalid, ok := errors.AsType[*queue.InvalidError](err); ok {
 		fmt.Println("wrong:", invalid.Field)
 	}
 	// Output:
@@ -176,10 +175,10 @@ func ExampleClient_Get() {
 	ctx := context.Background()
 
 	_, err := client.Get(ctx, "0190a5a0-1b2c-7d3e-8f40-112233445566")
-	switch dead := (*queue.DeadError)(nil); {
-	case errors.As(err, &dead):
+	if dead, ok := errors.AsType[*queue.DeadError](err); ok {
 		fmt.Println("look at its dead letter", dead.EntryID)
-	case errors.Is(err, queue.ErrNotFound):
+	}
+	if errors.Is(err, queue.ErrNotFound) {
 		fmt.Println("no such job")
 	}
 	// Output: no such job
@@ -310,10 +309,10 @@ func ExampleEncode() {
 	b, err := queue.Encode(EmailArgs{To: "ada"})
 	fmt.Println(string(b), err)
 	b, err = queue.Encode([]byte{0xff, 0x00})
-	fmt.Println(b, err)
+	fmt.Printf("%x %v\n", b, err)
 	// Output:
 	// {"to":"ada"} <nil>
-	// [255 0] <nil>
+	// ff00 <nil>
 }
 
 func ExampleDecode() {

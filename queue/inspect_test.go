@@ -114,7 +114,7 @@ func TestAJobIsJSONWithStableNames(t *testing.T) {
 
 		b.clock.Advance(1500 * time.Microsecond)
 		receipt, err = b.Enqueue(t.Context(), queue.NewJob{
-			Task: "b", Args: []byte("\xffnot JSON"), MaxRetries: ptr(0), UniqueKey: "<k>", Metadata: json.RawMessage(`{"a":1}`), Priority: -5,
+			Task: "b", Args: []byte("\xffnot JSON"), MaxRetries: new(0), UniqueKey: "<k>", Metadata: json.RawMessage(`{"a":1}`), Priority: -5,
 		})
 		require.NoError(t, err)
 		b.finish(t, b.start(t, "b", "default"), store.Done, "")
@@ -139,7 +139,7 @@ func TestAJobWithoutArgumentsIsShownWithNone(t *testing.T) {
 
 func TestTheJSONOfAJobReadsBack(t *testing.T) {
 	each(t, func(t *testing.T, b *bundle) {
-		receipt, err := b.Enqueue(t.Context(), queue.NewJob{Task: "a", Args: []byte(`[1]`), MaxRetries: ptr(2), UniqueKey: "k"})
+		receipt, err := b.Enqueue(t.Context(), queue.NewJob{Task: "a", Args: []byte(`[1]`), MaxRetries: new(2), UniqueKey: "k"})
 		require.NoError(t, err)
 		info := b.get(t, receipt.ID)
 		var back queue.JobInfo

@@ -3,6 +3,7 @@ package queue
 import (
 	"context"
 	"fmt"
+	"strconv"
 
 	"github.com/weirq/weir/internal/store"
 	"github.com/weirq/weir/internal/wire"
@@ -83,7 +84,7 @@ func (f *Filter) stored() (store.JobFilter, error) {
 		out.Limit = DefaultLimit
 	}
 	if out.Limit < 1 || out.Limit > LargestLimit {
-		return out, &InvalidError{Field: "limit", Value: fmt.Sprint(f.Limit), Problem: fmt.Sprintf("use 1 to %d", LargestLimit)}
+		return out, &InvalidError{Field: "limit", Value: strconv.Itoa(f.Limit), Problem: fmt.Sprintf("use 1 to %d", LargestLimit)}
 	}
 	before, err := wire.ParseCursor(jobsList, f.Cursor)
 	if err != nil {

@@ -14,6 +14,7 @@ import (
 )
 
 func TestManyJobsAreStoredInOneCallInTheirOrder(t *testing.T) {
+	t.Parallel()
 	for _, n := range []int{0, 1, 3_000, 40_000} {
 		t.Run(fmt.Sprint(n), func(t *testing.T) {
 			each(t, func(t *testing.T, b *bundle) {

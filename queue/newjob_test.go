@@ -12,8 +12,6 @@ import (
 	"github.com/weirq/weir/queue"
 )
 
-func ptr[T any](v T) *T { return &v }
-
 func TestAnInvalidJobIsRefusedBeforeAnythingIsWrittenInTheSameWordsEverywhere(t *testing.T) {
 	tests := map[string]struct {
 		job  queue.NewJob
@@ -59,8 +57,8 @@ func TestAnInvalidJobIsRefusedBeforeAnythingIsWrittenInTheSameWordsEverywhere(t 
 		"year 0":           {queue.NewJob{Task: "a", RunAt: time.Date(0, 12, 31, 0, 0, 0, 0, time.UTC)}, `enqueue: task "a": time to run at: use one from the year 1 to 9999`},
 		"negative timeout": {queue.NewJob{Task: "a", Timeout: -1}, `enqueue: task "a": timeout -1ns: use up to 366 days; 0 is the task's own`},
 		"long timeout":     {queue.NewJob{Task: "a", Timeout: 367 * 24 * time.Hour}, `enqueue: task "a": timeout 8808h0m0s: use up to 366 days; 0 is the task's own`},
-		"negative retries": {queue.NewJob{Task: "a", MaxRetries: ptr(-1)}, `enqueue: task "a": max retries -1: use 0 (one start) to 1000000`},
-		"many retries":     {queue.NewJob{Task: "a", MaxRetries: ptr(1_000_001)}, `enqueue: task "a": max retries 1000001: use 0 (one start) to 1000000`},
+		"negative retries": {queue.NewJob{Task: "a", MaxRetries: new(-1)}, `enqueue: task "a": max retries -1: use 0 (one start) to 1000000`},
+		"many retries":     {queue.NewJob{Task: "a", MaxRetries: new(1_000_001)}, `enqueue: task "a": max retries 1000001: use 0 (one start) to 1000000`},
 		"metadata list":    {queue.NewJob{Task: "a", Metadata: json.RawMessage(`[1]`)}, `enqueue: task "a": metadata "[1]": it is not a JSON object: use one, as in {"source":"import"}`},
 		"metadata null":    {queue.NewJob{Task: "a", Metadata: json.RawMessage(`null`)}, `enqueue: task "a": metadata "null": it is not a JSON object: use one, as in {"source":"import"}`},
 		"metadata broken":  {queue.NewJob{Task: "a", Metadata: json.RawMessage(`{"a":`)}, `enqueue: task "a": metadata "{\"a\":": it is not JSON: use an object, as in {"source":"import"}`},
@@ -93,8 +91,8 @@ func TestAJobAtEveryBoundIsAccepted(t *testing.T) {
 	each(t, func(t *testing.T, b *bundle) {
 		jobs := []queue.NewJob{
 			{Task: strings.Repeat("t", 255), Queue: strings.Repeat("q", 255), UniqueKey: strings.Repeat("é", 127)},
-			{Task: "a", Priority: 100, MaxRetries: ptr(1_000_000), Timeout: queue.LongestTimeout},
-			{Task: "a", Priority: -100, MaxRetries: ptr(0), Timeout: 1},
+			{Task: "a", Priority: 100, MaxRetries: new(1_000_000), Timeout: queue.LongestTimeout},
+			{Task: "a", Priority: -100, MaxRetries: new(0), Timeout: 1},
 			{Task: "a", Delay: queue.LongestDelay},
 			{Task: "a", RunAt: time.Date(9999, 12, 31, 23, 59, 59, 999_999_000, time.UTC)},
 			{Task: "a", Metadata: json.RawMessage(`{"a":"` + strings.Repeat("x", 64<<10-8) + `"}`)},

@@ -15,6 +15,8 @@ const CountBound = store.CountBound
 // QueueInfo is a queue as an operator sees it. Where more than [CountBound] jobs
 // are scheduled in all queues together, the numbers of scheduled ones are those
 // found among the first of them, and are capped; running ones alike.
+//
+//nolint:revive // JobInfo, TaskInfo and LimitInfo are its siblings
 type QueueInfo struct {
 	Name            string    `json:"name"`
 	Waiting         int64     `json:"waiting"`

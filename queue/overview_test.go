@@ -31,7 +31,7 @@ func TestQueuesAreListedWithWhatIsInThem(t *testing.T) {
 			{Name: "q", Waiting: 2, Scheduled: 1, Running: 1, OldestWaitingAt: start},
 			{Name: "r", Waiting: 1, OldestWaitingAt: start.Add(time.Minute)},
 		}, queues)
-		require.Equal(t, `{"name":"q","waiting":2,"scheduled":1,"running":1,"oldest_waiting_at":"2030-01-02T03:04:05.000000Z"}`, jsonText(t, queues[1]))
+		require.JSONEq(t, `{"name":"q","waiting":2,"scheduled":1,"running":1,"oldest_waiting_at":"2030-01-02T03:04:05.000000Z"}`, jsonText(t, queues[1]))
 	})
 }
 
@@ -45,7 +45,7 @@ func TestTasksAreListedAsTheyWereLastRegistered(t *testing.T) {
 		register(`{"rate_limit":"2/s"}`)
 		tasks, err := b.Tasks(t.Context())
 		require.NoError(t, err)
-		require.Equal(t, `[{"name":"a","queue":"q","max_retries":2,"definition":{"rate_limit":"2/s"},"registered_at":"2030-01-02T03:04:06.000000Z"}]`, jsonText(t, tasks))
+		require.JSONEq(t, `[{"name":"a","queue":"q","max_retries":2,"definition":{"rate_limit":"2/s"},"registered_at":"2030-01-02T03:04:06.000000Z"}]`, jsonText(t, tasks))
 	})
 }
 
@@ -90,7 +90,7 @@ func TestALimitIsShownWithTheTokensItHasNow(t *testing.T) {
 		b.declare(t, "stripe", "1.5/s", 20, "b")
 		limits, err := b.Limits(t.Context())
 		require.NoError(t, err)
-		require.Equal(t, `[`+
+		require.JSONEq(t, `[`+
 			`{"name":"stripe","rate":"1.5/s","burst":20,"strategy":"token_bucket","source":"declared","level":20,"capacity":20,"held_until":null,`+
 			`"next_token_at":null,"waiting":0,"deferred":0,"shed":0,"started":0,"paused":false},`+
 			`{"name":"task:a","rate":"6/m","burst":null,"strategy":"token_bucket","source":"declared","level":6,"capacity":6,"held_until":null,`+
@@ -113,7 +113,7 @@ func TestALimitIsShownWithTheTokensItHasNow(t *testing.T) {
 			require.NoError(t, err)
 			return info
 		}
-		require.Equal(t, `{"name":"task:a","rate":"6/m","burst":null,"strategy":"token_bucket","source":"declared","level":0,"capacity":6,`+
+		require.JSONEq(t, `{"name":"task:a","rate":"6/m","burst":null,"strategy":"token_bucket","source":"declared","level":0,"capacity":6,`+
 			`"held_until":"2030-01-02T03:04:06.000000Z","next_token_at":"2030-01-02T03:04:15.000000Z","waiting":2,"deferred":3,"shed":1,"started":6,"paused":false}`,
 			jsonText(t, limit()))
 

@@ -90,7 +90,7 @@ func (t Task[Args]) build(args []Args, opts []EnqueueOption) ([]NewJob, error) {
 
 // named says whose job is invalid.
 func (t Task[Args]) named(err error) error {
-	if invalid := (*InvalidError)(nil); errors.As(err, &invalid) && invalid.Task == "" {
+	if invalid, ok := errors.AsType[*InvalidError](err); ok && invalid.Task == "" {
 		invalid.Task = string(t)
 	}
 	return fmt.Errorf("enqueue: %w", err)

@@ -54,17 +54,15 @@ func TestAJobIsStoredWithTheApplicationsOwnRowsOrNotAtAll(t *testing.T) {
 		place := func(id int, fault error) error {
 			tx, err := db.BeginTx(t.Context(), nil)
 			require.NoError(t, err)
-			defer tx.Rollback() //nolint:errcheck // after a commit it has nothing to do
 			_, err = tx.ExecContext(t.Context(), `insert into orders values ($1)`, id)
 			require.NoError(t, err)
 			_, err = b.EnqueueTx(t.Context(), tx, queue.NewJob{Task: "ship"})
 			require.NoError(t, err)
-			return errors.Join(fault, func() error {
-				if fault != nil {
-					return nil
-				}
-				return tx.Commit()
-			}())
+			if fault != nil {
+				require.NoError(t, tx.Rollback())
+				return fault
+			}
+			return tx.Commit()
 		}
 		require.NoError(t, place(1, nil))
 		require.Error(t, place(2, errors.New("out of stock")))

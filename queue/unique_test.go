@@ -34,6 +34,7 @@ func TestFiftyEnqueuesOfOneKeyAtTheSameTimeMakeOneJob(t *testing.T) {
 }
 
 func TestAKeyIsFreeWhenItsJobHasEnded(t *testing.T) {
+	t.Parallel()
 	ends := map[string]func(t *testing.T, b *bundle, id string){
 		"completed": func(t *testing.T, b *bundle, _ string) {
 			b.finish(t, b.start(t, "a", "default"), store.Done, "")

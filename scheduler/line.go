@@ -47,7 +47,7 @@ func (l *line) learn(seen *lookLine, slots int) {
 		l.ready = !seen.paused
 		return
 	}
-	l.quiet = !seen.more()
+	l.quiet = !seen.more() && !seen.left()
 	if seen.fresh {
 		return // jobs that were granted before wait for the end of the hold
 	}

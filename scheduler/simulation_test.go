@@ -449,16 +449,17 @@ func (p *process) run(d time.Duration) {
 func MostAbove(limit bucket.Limit, starts []int64, slack time.Duration) float64 {
 	capacity := float64(limit.Capacity()) / float64(bucket.Token)
 	perMicro := float64(limit.Rate.Count()) / float64(bucket.Token) / float64(limit.Rate.Period().Microseconds())
-	// An interval from i to j holds j-i+1 starts: each end has a part of its
-	// own, and the worst beginning for an end is the worst so far.
+	return mostAbove(capacity+float64(slack.Microseconds())*perMicro, perMicro, starts)
+}
+
+func mostAbove(capacity, perMicro float64, starts []int64) float64 {
+	// The interval from start i to start j holds j-i+1. What it may hold grows
+	// with its length, so the worst beginning for an end is the worst so far.
 	most, worst := -capacity, 0.0
 	for n, at := range starts {
 		earned := float64(at-starts[0]) * perMicro
-		if begin := earned - float64(n); n == 0 || begin > worst {
-			worst = begin
-		}
-		end := float64(n+1) - earned
-		most = max(most, end+worst-capacity-float64(slack.Microseconds())*perMicro)
+		worst = max(worst, earned-float64(n))
+		most = max(most, float64(n+1)-earned+worst-capacity)
 	}
 	return most
 }

@@ -35,8 +35,8 @@ type announcedLimit struct {
 }
 
 // announce says what is about to run.
-func (s *server) announce() error {
-	an := s.announcement()
+func (s *server) announce(sched *scheduler.Scheduler) error {
+	an := s.announcement(sched)
 	if s.json {
 		if err := s.document(an); err != nil {
 			return err
@@ -67,7 +67,7 @@ func (s *server) announce() error {
 	return s.out.Flush()
 }
 
-func (s *server) announcement() announcement {
+func (s *server) announcement(sched *scheduler.Scheduler) announcement {
 	an := announcement{
 		Database: s.client.Store().String(), Concurrency: scheduler.DefaultConcurrency,
 		Tasks: []announcedTask{}, Limits: []announcedLimit{}, Warnings: []string{},
@@ -81,7 +81,7 @@ func (s *server) announcement() announcement {
 			commands[t.Name] = t.Exec.Command
 		}
 	}
-	for _, t := range s.scheduler.Describe() {
+	for _, t := range sched.Describe() {
 		an.Tasks = append(an.Tasks, newAnnouncedTask(t, commands[t.Name]))
 	}
 	for _, b := range s.file.Budgets() {

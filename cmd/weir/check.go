@@ -102,8 +102,7 @@ func checkFile(path string) checked {
 	f, err := config.Load(path)
 	if err != nil {
 		c.OK = false
-		var fe *config.FileError
-		if errors.As(err, &fe) {
+		if fe, ok := errors.AsType[*config.FileError](err); ok {
 			c.add(severityError, fe.Findings)
 		}
 		return c
@@ -129,7 +128,7 @@ func newCheckLimit(b config.Budget) checkLimit {
 	l := checkLimit{
 		Name: b.Name, Rate: b.Limit.Rate.String(), Capacity: capacity, Bound: bound(b.Limit),
 		Hold:   b.Hold.Round(time.Millisecond).String(),
-		Share:  math.Round(b.Share(checkLateness)*1e5) / 1e5,
+		Share:  math.Round(b.Share(checkLateness)*1e4) / 1e4,
 		Tasks:  append([]string{}, b.Tasks...),
 		Queues: append([]string{}, b.Queues...),
 	}

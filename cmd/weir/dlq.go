@@ -44,7 +44,7 @@ func (a *app) lettersTable(page dlq.Page) {
 	rows := make([][]string, 0, len(page.Items))
 	for i := range page.Items {
 		e := &page.Items[i]
-		rows = append(rows, []string{e.ID, string(e.Kind), e.Task, e.Queue, fmt.Sprint(e.Attempts), a.ago(e.DeadAt), e.Reason})
+		rows = append(rows, []string{e.ID, string(e.Kind), e.Task, e.Queue, number(e.Attempts), a.ago(e.DeadAt), e.Reason})
 	}
 	a.table("dead letters", []string{"ID", "KIND", "TASK", "QUEUE", "ATTEMPTS", "DIED", "REASON"}, rows)
 	a.more(page.Next)
@@ -78,10 +78,10 @@ func (a *app) letterFields(e *dlq.Entry) {
 		[2]string{"kind", string(e.Kind)},
 		[2]string{"reason", cell(e.Reason)},
 		[2]string{"metadata", string(e.Metadata)},
-		[2]string{"attempts", fmt.Sprint(e.Attempts)},
-		[2]string{"priority", fmt.Sprint(e.Priority)},
-		[2]string{"deferrals", fmt.Sprint(e.Deferrals)},
-		[2]string{"replays", fmt.Sprint(e.Replays)},
+		[2]string{"attempts", number(e.Attempts)},
+		[2]string{"priority", number(e.Priority)},
+		[2]string{"deferrals", number(e.Deferrals)},
+		[2]string{"replays", number(e.Replays)},
 		[2]string{"unique key", e.UniqueKey},
 		[2]string{"enqueued", a.at(e.EnqueuedAt)},
 		[2]string{"first due", a.at(e.FirstDueAt)},
@@ -109,7 +109,7 @@ func (a *app) dlqStats() *cobra.Command {
 				}
 				rows := make([][]string, 0, len(stats.Groups))
 				for _, g := range stats.Groups {
-					rows = append(rows, []string{string(g.Kind), g.Task, fmt.Sprint(g.Count), g.Reason})
+					rows = append(rows, []string{string(g.Kind), g.Task, number(g.Count), g.Reason})
 				}
 				a.table("dead letters", []string{"KIND", "TASK", "COUNT", "REASON"}, rows)
 				return nil

@@ -19,7 +19,7 @@ type jobLine struct {
 	Queue      string          `json:"queue"`
 	Priority   int             `json:"priority"`
 	Delay      string          `json:"delay"`
-	RunAt      *time.Time      `json:"run_at"`
+	RunAt      string          `json:"run_at"`
 	UniqueKey  string          `json:"unique_key"`
 	Metadata   json.RawMessage `json:"metadata"`
 	ID         string          `json:"id"`
@@ -52,10 +52,12 @@ func (a *app) parse(text []byte) (queue.NewJob, error) {
 	if present(l.Metadata) {
 		job.Metadata = l.Metadata
 	}
-	if l.RunAt != nil {
-		job.RunAt = *l.RunAt
-	}
 	var err error
+	if l.RunAt != "" {
+		if job.RunAt, err = time.Parse(time.RFC3339Nano, l.RunAt); err != nil {
+			return job, fmt.Errorf("run_at %.80q: write the time in RFC 3339, with its zone, as in 2026-03-01T09:00:00+01:00", l.RunAt)
+		}
+	}
 	if job.Delay, err = lineDuration("delay", l.Delay); err != nil {
 		return job, err
 	}

@@ -47,8 +47,7 @@ func (a *app) report(err error) int {
 		return exitOK
 	}
 	fmt.Fprintf(a.err, "weir: %s\n", strings.TrimRight(err.Error(), "\n"))
-	var wrong usageError
-	if errors.As(err, &wrong) {
+	if _, ok := errors.AsType[usageError](err); ok {
 		return exitUsage
 	}
 	return exitFailure

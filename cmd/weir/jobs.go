@@ -83,7 +83,7 @@ func (a *app) jobsTable(page queue.Page[queue.JobInfo]) {
 	for i := range page.Items {
 		j := &page.Items[i]
 		rows = append(rows, []string{
-			j.ID, j.Task, j.Queue, string(j.State), fmt.Sprint(j.Priority), fmt.Sprint(j.Attempt), fmt.Sprint(j.Deferrals),
+			j.ID, j.Task, j.Queue, string(j.State), number(j.Priority), number(j.Attempt), number(j.Deferrals),
 			a.ago(j.EnqueuedAt), a.moment(j), j.LastError,
 		})
 	}
@@ -127,7 +127,7 @@ func (a *app) jobsShow() *cobra.Command {
 func (a *app) jobFields(j *queue.JobInfo) {
 	retries, timeout := "the task's", "the task's"
 	if j.MaxRetries != nil {
-		retries = fmt.Sprint(*j.MaxRetries)
+		retries = number(*j.MaxRetries)
 	}
 	if j.Timeout > 0 {
 		timeout = j.Timeout.String()
@@ -137,11 +137,11 @@ func (a *app) jobFields(j *queue.JobInfo) {
 		[2]string{"task", j.Task},
 		[2]string{"queue", j.Queue},
 		[2]string{"state", string(j.State)},
-		[2]string{"priority", fmt.Sprint(j.Priority)},
-		[2]string{"attempt", fmt.Sprint(j.Attempt)},
+		[2]string{"priority", number(j.Priority)},
+		[2]string{"attempt", number(j.Attempt)},
 		[2]string{"max retries", retries},
 		[2]string{"timeout", timeout},
-		[2]string{"deferrals", fmt.Sprint(j.Deferrals)},
+		[2]string{"deferrals", number(j.Deferrals)},
 		[2]string{"unique key", j.UniqueKey},
 		[2]string{"replay of", j.ReplayOf},
 		[2]string{"enqueued", a.at(j.EnqueuedAt)},

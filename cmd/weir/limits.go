@@ -27,7 +27,7 @@ func (a *app) limitsList() *cobra.Command {
 					l := &limits[i]
 					rows = append(rows, []string{
 						l.Name, rate(l), level(l), a.until(l), capped(l.Waiting, l.WaitingCapped),
-						fmt.Sprint(l.Started), fmt.Sprint(l.Deferred), fmt.Sprint(l.Shed),
+						number(l.Started), number(l.Deferred), number(l.Shed),
 					})
 				}
 				a.table("limits: a scheduler declares them", []string{"LIMIT", "RATE", "LEVEL", "HELD", "WAITING", "STARTED", "DEFERRED", "SHED"}, rows)
@@ -116,8 +116,8 @@ func (a *app) limitFields(l *queue.LimitInfo) {
 		[2]string{"next token", next},
 		[2]string{"paused", paused},
 		[2]string{"waiting", capped(l.Waiting, l.WaitingCapped)},
-		[2]string{"started", fmt.Sprint(l.Started)},
-		[2]string{"deferred", fmt.Sprint(l.Deferred)},
-		[2]string{"shed", fmt.Sprint(l.Shed)},
+		[2]string{"started", number(l.Started)},
+		[2]string{"deferred", number(l.Deferred)},
+		[2]string{"shed", number(l.Shed)},
 	)
 }

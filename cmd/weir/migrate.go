@@ -87,7 +87,7 @@ func (a *app) migrate(ctx context.Context, create bool, do func(*store.Store, co
 		if !v.Applied {
 			state = "pending"
 		}
-		rows = append(rows, []string{fmt.Sprint(v.Version), v.Name, state})
+		rows = append(rows, []string{number(v.Version), v.Name, state})
 	}
 	a.table("versions", []string{"VERSION", "NAME", "STATE"}, rows)
 	return nil

@@ -3,6 +3,7 @@ package main
 import (
 	"encoding/json"
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 	"unicode"
@@ -153,10 +154,13 @@ func count(n int64, what string) string {
 	return fmt.Sprintf("%d %ss", n, what)
 }
 
+// number writes a whole number.
+func number[N int | int64](n N) string { return strconv.FormatInt(int64(n), 10) }
+
 // capped writes a count that may be a lower bound.
 func capped(n int64, more bool) string {
 	if more {
 		return fmt.Sprintf("%d+", n)
 	}
-	return fmt.Sprint(n)
+	return number(n)
 }

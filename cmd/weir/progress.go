@@ -21,7 +21,7 @@ func (s *server) showProgress(ctx context.Context) {
 		every = progressEvery
 		defer s.console.settle()
 	}
-	last := s.scheduler.Stats()
+	last := s.stats()
 	for {
 		tick, release := s.clock.Timer(every)
 		select {
@@ -30,7 +30,7 @@ func (s *server) showProgress(ctx context.Context) {
 			return
 		case <-tick:
 		}
-		now := s.scheduler.Stats()
+		now := s.stats()
 		if !worked(last, now) {
 			continue
 		}

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"os"
 	"sync"
+	"sync/atomic"
 
 	"github.com/spf13/cobra"
 
@@ -32,7 +33,7 @@ end within the file's shutdown_grace. A second signal ends it at once.`,
 		if err != nil {
 			return err
 		}
-		s := server{app: a, file: f, console: &console{out: a.err}}
+		s := &server{app: a, file: f, console: &console{out: a.err}}
 		if s.log, err = logs.logger(s.console, a.errTerminal); err != nil {
 			return err
 		}
@@ -46,14 +47,41 @@ end within the file's shutdown_grace. A second signal ends it at once.`,
 type server struct {
 	*app
 
-	file      *config.File
-	console   *console
-	log       *slog.Logger
-	client    *queue.Client
-	scheduler *scheduler.Scheduler
+	file    *config.File
+	console *console
+	log     *slog.Logger
+	client  *queue.Client
+	running atomic.Pointer[scheduler.Scheduler] // once there is one
 }
 
-func (s *server) run(ctx context.Context) (err error) {
+// run serves until a signal comes and everything has stopped. A second signal
+// does not wait.
+func (s *server) run(ctx context.Context) error {
+	signals, release := s.signals()
+	defer release()
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	watching, end := context.WithCancel(context.WithoutCancel(ctx))
+	var beside sync.WaitGroup
+	beside.Go(func() { s.watchSignals(watching, signals, stop) })
+	err := s.serveUntil(ctx)
+	end()
+	beside.Wait()
+	if errors.Is(err, context.Canceled) && ctx.Err() != nil {
+		err = nil // asked to stop before it had begun
+	}
+	if err != nil {
+		return err
+	}
+	t := s.stats()
+	s.say("stopped", fmt.Sprintf("stopped: %d started, %d completed, %d failed", t.Started, t.Completed, t.Failed),
+		"started", t.Started, "completed", t.Completed, "failed", t.Failed)
+	return nil
+}
+
+// serveUntil opens what is needed and runs the scheduler until ctx ends and it
+// has stopped.
+func (s *server) serveUntil(ctx context.Context) (err error) {
 	runs := 0
 	for i := range s.file.Tasks {
 		if s.file.Tasks[i].Exec != nil {
@@ -71,42 +99,43 @@ func (s *server) run(ctx context.Context) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, closing(s.client)) }()
-	if s.scheduler, err = scheduler.New(s.client, append(s.file.Options(), scheduler.Logger(s.log))...); err != nil {
+	sched, err := scheduler.New(s.client, append(s.file.Options(), scheduler.Logger(s.log))...)
+	if err != nil {
 		return err
 	}
-	if err := s.file.Register(s.scheduler, s.log); err != nil {
+	if err := s.file.Register(sched, s.log); err != nil {
 		return err
 	}
-	if err := s.scheduler.Validate(); err != nil {
+	if err := sched.Validate(); err != nil {
 		return err
 	}
-	if err := s.announce(); err != nil {
+	if err := s.announce(sched); err != nil {
 		return err
 	}
-	return s.serveUntilStopped(ctx)
+	s.running.Store(sched)
+	s.log.Info("serving", "database", s.client.Store().String(), "tasks", runs)
+	return s.runScheduler(ctx, sched)
 }
 
-// serveUntilStopped runs the scheduler until a signal comes and it has
-// stopped. A second signal does not wait.
-func (s *server) serveUntilStopped(ctx context.Context) error {
-	signals, release := s.signals()
-	defer release()
-	ctx, stop := context.WithCancel(ctx)
-	watching, end := context.WithCancel(context.WithoutCancel(ctx))
+// runScheduler runs the scheduler and shows how far it is.
+func (s *server) runScheduler(ctx context.Context, sched *scheduler.Scheduler) error {
+	showing, end := context.WithCancel(context.WithoutCancel(ctx))
 	var beside sync.WaitGroup
-	beside.Go(func() { s.watchSignals(watching, signals, stop) })
-	beside.Go(func() { s.showProgress(watching) })
-	err := s.scheduler.Run(ctx)
+	beside.Go(func() { s.showProgress(showing) })
+	err := sched.Run(ctx)
 	end()
 	beside.Wait()
-	stop()
 	if err != nil {
 		return fmt.Errorf("serve: %w", err)
 	}
-	t := s.scheduler.Stats()
-	s.say("stopped", fmt.Sprintf("stopped: %d started, %d completed, %d failed", t.Started, t.Completed, t.Failed),
-		"started", t.Started, "completed", t.Completed, "failed", t.Failed)
 	return nil
+}
+
+func (s *server) stats() scheduler.Stats {
+	if sched := s.running.Load(); sched != nil {
+		return sched.Stats()
+	}
+	return scheduler.Stats{}
 }
 
 // say tells a person at a terminal, or else the log.
@@ -127,7 +156,7 @@ func (s *server) watchSignals(ctx context.Context, signals <-chan os.Signal, sto
 		if s.file.ShutdownGrace != nil {
 			grace = *s.file.ShutdownGrace
 		}
-		running := s.scheduler.Stats().Running
+		running := s.stats().Running
 		s.say("stopping", fmt.Sprintf("%s: stopping; %s may take up to %v; a second signal ends it at once", sig, count(running, "running job"), grace),
 			"signal", sig.String(), "running", running, "grace", grace)
 		stop()

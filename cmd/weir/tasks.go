@@ -25,7 +25,7 @@ func (a *app) tasksList() *cobra.Command {
 				for i := range tasks {
 					t := &tasks[i]
 					limit, excess := limitOf(t.Definition)
-					rows = append(rows, []string{t.Name, t.Queue, limit, excess, fmt.Sprint(t.MaxRetries), a.ago(t.RegisteredAt)})
+					rows = append(rows, []string{t.Name, t.Queue, limit, excess, number(t.MaxRetries), a.ago(t.RegisteredAt)})
 				}
 				a.table("tasks: a scheduler registers them", []string{"TASK", "QUEUE", "RATE", "EXCESS", "MAX RETRIES", "REGISTERED"}, rows)
 				return nil

@@ -6,6 +6,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -118,19 +119,19 @@ func (e *Exec) missing(task string) []Finding {
 		return []Finding{{Code: NoProgram, Place: e.Place, Message: "task " + quote(task) + ": " + message, Mend: mend}}
 	}
 	if info, err := os.Stat(e.Dir); err != nil || !info.IsDir() {
-		return warn("there is no folder "+quote(e.Dir), "make it, or correct dir")
+		return warn("there is no folder "+strconv.Quote(e.Dir), "make it, or correct dir")
 	}
 	program := e.Command[0]
 	if _, err := exec.LookPath(program); err == nil {
 		return nil
 	}
 	if !filepath.IsAbs(program) {
-		return warn("no program "+quote(program)+" in PATH", "install it, or write ./"+program+" for one beside the file")
+		return warn("no program "+strconv.Quote(program)+" in PATH", "install it, or write ./"+program+" for one beside the file")
 	}
 	if _, err := os.Stat(program); err != nil {
-		return warn("there is no program "+quote(program), "make it, or correct the command")
+		return warn("there is no program "+strconv.Quote(program), "make it, or correct the command")
 	}
-	return warn(quote(program)+" cannot be executed", "make it executable: chmod +x "+program)
+	return warn(strconv.Quote(program)+" cannot be executed", "make it executable: chmod +x "+program)
 }
 
 func (l *Limit) namedTwice() []Finding {

@@ -78,7 +78,7 @@ func (p Place) String() string {
 }
 
 // A Finding is one fault of a file, or one thing to look at.
-type Finding struct {
+type Finding struct { //nolint:errname // a warning is one too, and no error
 	Code    Code
 	Place   Place
 	Message string // what is wrong, the offending text quoted

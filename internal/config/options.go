@@ -100,9 +100,10 @@ func (r Rate) options() []scheduler.BothOption {
 }
 
 func (r Rate) limitOptions() []scheduler.LimitOption {
-	var opts []scheduler.LimitOption
-	for _, o := range r.options() {
-		opts = append(opts, o)
+	both := r.options()
+	opts := make([]scheduler.LimitOption, len(both))
+	for i, o := range both {
+		opts[i] = o
 	}
 	return opts
 }

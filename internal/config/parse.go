@@ -112,8 +112,7 @@ func tooDeep(tokens token.Tokens) (position, string) {
 // syntax reports the parser's error; it stops at the first.
 func (r *reader) syntax(err error) {
 	const mend = "correct the YAML here; what follows was not read"
-	var located yaml.Error
-	if errors.As(err, &located) {
+	if located, ok := errors.AsType[yaml.Error](err); ok {
 		at := position{}
 		if t := located.GetToken(); t != nil && t.Position != nil {
 			at = position{t.Position.Line, t.Position.Column}

@@ -75,9 +75,8 @@ func (s *section) oneRate(key, whose string, n *node) Rate {
 	}
 	limit, err := bucket.NewLimit(n.value, 0)
 	if err != nil {
-		var syntax *bucket.SyntaxError
 		message, mend := split(err.Error())
-		if errors.As(err, &syntax) {
+		if syntax, ok := errors.AsType[*bucket.SyntaxError](err); ok {
 			_, mend = split(syntax.Problem)
 		}
 		s.add(BadRate, n.position, path, whose+": "+message, mend, err)

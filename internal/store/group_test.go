@@ -171,9 +171,10 @@ func TestAnInsertInTheCallersTransactionSharesItsFate(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, db storetest.Database) {
 		b := setup(t, db)
 		b.exec(t, `create table orders (id bigint)`)
+		defer b.exec(t, `drop table orders`)
 		require.NoError(t, b.Register(t.Context(), []store.Task{{Name: "a", Queue: "mail", Definition: "{}"}}, nil))
 		woken := 0
-		b.OnWake(func(store.Wake) { woken++ })
+		defer b.OnWake(func(store.Wake) { woken++ })()
 		inTx := func(end func(*sql.Tx) error) (uids []string) {
 			tx, err := b.beside.BeginTx(t.Context(), nil)
 			require.NoError(t, err)

@@ -21,7 +21,9 @@ func TestMain(m *testing.M) {
 	if dsn := os.Getenv(openEnv); dsn != "" {
 		os.Exit(openOnce(dsn))
 	}
-	os.Exit(storetest.Announce(m.Run()))
+	code := m.Run()
+	closeShared()
+	os.Exit(storetest.Announce(code))
 }
 
 // openOnce is a process that starts: it migrates, writes and reads.

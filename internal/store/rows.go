@@ -3,7 +3,6 @@ package store
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 
 	"github.com/jmoiron/sqlx"
@@ -22,14 +21,14 @@ func selectJSON[T any](ctx context.Context, s *Store, h Handle, st *statement, s
 func selectRows[T any](ctx context.Context, h Handle, text string, args ...any) ([]T, error) {
 	rows, err := h.QueryContext(ctx, text, args...)
 	if err != nil {
-		return nil, err
+		return nil, cancelled(ctx, err)
 	}
 	defer rows.Close()
 	var out []T
 	if err := sqlx.StructScan(rows, &out); err != nil {
-		return nil, err
+		return nil, cancelled(ctx, err)
 	}
-	return out, errors.Join(rows.Err(), rows.Close())
+	return out, nil
 }
 
 // execJSON runs a statement for one set, as a JSON document in $1, and

@@ -3,6 +3,9 @@ package store_test
 import (
 	"context"
 	"database/sql"
+	"fmt"
+	"net/url"
+	"os"
 	"testing"
 	"time"
 
@@ -36,13 +39,59 @@ type bundle struct {
 	beside *sql.DB
 }
 
+var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+
+// setup gives a test empty tables. PostgreSQL's take a while to make, so tests
+// that leave nothing but rows behind have them one after the other.
 func setup(t testing.TB, db storetest.Database) *bundle {
 	t.Helper()
-	fake := clock.NewFake(time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC))
-	return &bundle{
-		Store: db.Open(t, store.Options{Clock: fake}),
-		clock: fake, db: db, beside: db.SQL(t),
+	if db.Dialect == store.Postgres {
+		return sharedPostgres(t, db)
 	}
+	fake := clock.NewFake(noon)
+	return &bundle{Store: db.Open(t, store.Options{Clock: fake}), clock: fake, db: db, beside: db.SQL(t)}
+}
+
+var shared *bundle
+
+func sharedPostgres(t testing.TB, db storetest.Database) *bundle {
+	t.Helper()
+	if shared == nil {
+		u, err := url.Parse(db.DSN)
+		require.NoError(t, err)
+		q := u.Query()
+		q.Set("schema", q.Get("schema")+"_shared")
+		u.RawQuery = q.Encode()
+		b := &bundle{clock: clock.NewFake(noon), db: storetest.Database{Dialect: store.Postgres, DSN: u.String()}}
+		b.Store, err = store.Open(context.Background(), b.db.DSN, store.Options{Clock: b.clock, Migrate: true})
+		require.NoError(t, err)
+		q.Set("search_path", q.Get("schema"))
+		q.Del("schema")
+		u.RawQuery = q.Encode()
+		b.beside, err = sql.Open("postgres", u.String())
+		require.NoError(t, err)
+		shared = b
+	}
+	for _, table := range []string{"jobs", "history", "dead", "limits", "tasks", "queues"} {
+		shared.exec(t, `delete from weir_`+table)
+	}
+	for !shared.clock.Now().Equal(noon) { // a Duration spans 292 years
+		shared.clock.Advance(noon.Sub(shared.clock.Now()))
+	}
+	return shared
+}
+
+// closeShared leaves nothing behind on the server.
+func closeShared() {
+	if shared == nil {
+		return
+	}
+	_ = shared.Close()
+	_, err := shared.beside.ExecContext(context.Background(), `do $$ begin execute format('drop schema %I cascade', current_schema()); end $$`)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+	}
+	_ = shared.beside.Close()
 }
 
 // now is the clock's time as the store has it.
@@ -214,3 +263,12 @@ var noNumber sql.NullInt64
 
 func number(n int64) sql.NullInt64 { return sql.NullInt64{Int64: n, Valid: true} }
 func text(s string) sql.NullString { return sql.NullString{String: s, Valid: true} }
+
+// withDatabase is the DSN for another database of the same server.
+func withDatabase(t testing.TB, dsn, name string) string {
+	t.Helper()
+	u, err := url.Parse(dsn)
+	require.NoError(t, err)
+	u.Path = "/" + name
+	return u.String()
+}

@@ -102,14 +102,36 @@ func (s *Store) connect(ctx context.Context, conns int, opts Options) error {
 		dsn = s.target.sqliteURI(false)
 	}
 	var err error
-	if s.read, err = s.pool(dsn, conns); err != nil || s.target.dialect == SQLite {
+	if s.read, err = s.pool(dsn, conns); err != nil {
 		return err
 	}
-	if err := s.read.PingContext(ctx); err != nil {
+	if err := s.firstContact(ctx); err != nil {
 		return fmt.Errorf("database %s: cannot connect: %w", s, err)
+	}
+	if s.target.dialect == SQLite {
+		return nil
 	}
 	s.engine, err = s.pool(dsn, 2)
 	return err
+}
+
+// firstContact opens the first connection. On SQLite that can meet another
+// process which makes the file's WAL, recovers it, or takes it away as the
+// last to leave: SQLite says busy then, without waiting for its timeout.
+func (s *Store) firstContact(ctx context.Context) error {
+	const tries, pause = 500, 20 * time.Millisecond
+	for n := 1; ; n++ {
+		err := s.read.PingContext(ctx)
+		if code, _ := sqliteCode(err); code&0xff != sqliteBusy || n == tries {
+			return err
+		}
+		fired, stop := clock.System{}.Timer(pause)
+		select {
+		case <-fired:
+		case <-ctx.Done():
+		}
+		stop()
+	}
 }
 
 // pool opens nothing yet: connections are made when they are needed.

@@ -74,7 +74,7 @@ func (s *Store) writeOn(ctx context.Context, db *sqlx.DB, begin string, do func(
 	for attempt := 1; ; attempt++ {
 		err := s.writeOnce(ctx, db, begin, do)
 		if err == nil || attempt == maxAttempts || !transient(err) || ctx.Err() != nil {
-			return err
+			return cancelled(ctx, err)
 		}
 		// Real time, also under an injected clock, which nobody moves while a
 		// call is under way.
@@ -161,6 +161,15 @@ func (t *tx) discard() {
 	_ = t.conn.Close()
 }
 
+// cancelled makes an error that came because ctx ended tell so: PostgreSQL's
+// own answer to that is an error like others.
+func cancelled(ctx context.Context, err error) error {
+	if err == nil || ctx.Err() == nil || errors.Is(err, ctx.Err()) {
+		return err
+	}
+	return fmt.Errorf("%w: %w", ctx.Err(), err)
+}
+
 // transient tells errors that mean "not now, try again": nothing was changed.
 func transient(err error) bool {
 	var pe *pq.Error
@@ -198,11 +207,19 @@ func unfit(err error) bool {
 		}
 	}
 	switch code, _ := sqliteCode(err); code & 0xff {
-	case 18, 19, 20: // too big, constraint, mismatch
+	case sqliteTooBig, sqliteConstraint, sqliteMismatch:
 		return true
 	}
 	return false
 }
+
+// SQLite's primary result codes.
+const (
+	sqliteBusy       = 5
+	sqliteTooBig     = 18
+	sqliteConstraint = 19
+	sqliteMismatch   = 20
+)
 
 func sqliteCode(err error) (code int, ok bool) {
 	var e interface{ Code() int }

@@ -314,7 +314,7 @@ func readPIDs(t *testing.T, path string) []int {
 	b, err := os.ReadFile(path)
 	require.NoError(t, err)
 	var pids []int
-	for _, f := range strings.Fields(string(b)) {
+	for f := range strings.FieldsSeq(string(b)) {
 		pid, err := strconv.Atoi(f)
 		require.NoError(t, err)
 		pids = append(pids, pid)

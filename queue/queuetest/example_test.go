@@ -81,8 +81,8 @@ func ExampleRequireNotEnqueued() {
 type clockwork struct{ *queuetest.Clock }
 
 func (c clockwork) Drain(context.Context) error {
-	fmt.Println("ran what was due at", c.Now().Format(time.TimeOnly))
-	return nil
+	_, err := fmt.Fprintln(os.Stdout, "ran what was due at", c.Now().Format(time.TimeOnly))
+	return err
 }
 
 func ExampleAdvanceAndDrain() {

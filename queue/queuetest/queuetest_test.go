@@ -99,6 +99,7 @@ func TestAFailureShowsWhatIsPendingInstead(t *testing.T) {
 	t.Parallel()
 	c := queuetest.Open(t)
 	require.Equal(t, `queuetest: no pending job of task "send_email"; pending: nothing`, failure(t, func(t testing.TB) {
+		t.Helper()
 		queuetest.RequireEnqueued(t, c, sendEmail)
 	}))
 	_, err := sendEmail.Enqueue(t.Context(), c, emailArgs{To: "ada"})
@@ -107,23 +108,32 @@ func TestAFailureShowsWhatIsPendingInstead(t *testing.T) {
 	require.NoError(t, err)
 	const pending = "pending: \n  send_email {\"to\":\"ada\"} waiting in default\n  other  scheduled in q"
 	require.Equal(t, `queuetest: no pending job of task "send_email" that matches; `+pending, failure(t, func(t testing.TB) {
+		t.Helper()
 		queuetest.RequireEnqueued(t, c, sendEmail, func(queuetest.Enqueued[emailArgs]) bool { return false })
 	}))
 	require.Equal(t, `queuetest: 1 pending jobs of task "send_email"; `+pending, failure(t, func(t testing.TB) {
+		t.Helper()
 		queuetest.RequireNotEnqueued(t, c, sendEmail)
 	}))
 	require.Contains(t, failure(t, func(t testing.TB) {
+		t.Helper()
 		queuetest.RequireEnqueued(t, c, queue.Task[int]("send_email"))
 	}), "decode arguments into int")
 
 	_, err = sendEmail.EnqueueMany(t.Context(), c, make([]emailArgs, 30))
 	require.NoError(t, err)
-	require.Contains(t, failure(t, func(t testing.TB) { queuetest.RequireNotEnqueued(t, c, sendEmail) }), "\n  and 12 more")
+	require.Contains(t, failure(t, func(t testing.TB) {
+		t.Helper()
+		queuetest.RequireNotEnqueued(t, c, sendEmail)
+	}), "\n  and 12 more")
 }
 
 func TestADatabaseThatCannotBeOpenedEndsTheTest(t *testing.T) {
 	t.Parallel()
-	require.Contains(t, failure(t, func(t testing.TB) { queuetest.Open(t, queue.WithMaxArgs(0)) }), "queuetest: open: max args 0")
+	require.Contains(t, failure(t, func(t testing.TB) {
+		t.Helper()
+		queuetest.Open(t, queue.WithMaxArgs(0))
+	}), "queuetest: open: max args 0")
 }
 
 func TestTheClockMovesOnlyWhenItIsAdvanced(t *testing.T) {
@@ -160,5 +170,8 @@ func TestASchedulerIsDrainedAtTheTimeOfTheClock(t *testing.T) {
 	require.Equal(t, []time.Time{start, start.Add(time.Hour)}, d.at)
 
 	d.err = errors.New("a job panicked")
-	require.Equal(t, "queuetest: drain: a job panicked", failure(t, func(t testing.TB) { queuetest.Drain(t, d) }))
+	require.Equal(t, "queuetest: drain: a job panicked", failure(t, func(t testing.TB) {
+		t.Helper()
+		queuetest.Drain(t, d)
+	}))
 }

@@ -1,0 +1,81 @@
+package main
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+const goodFile = `
+tasks:
+  send: {rate_limit: 100/m, exec: {command: ["true"]}}
+  call: {rate_limit: 10/s, exec: {command: ["true"]}}
+  fast: {rate_limit: {rate: 1000/s, burst: 100}, exec: {command: ["true"]}}
+limits:
+  stripe: {rate: 1.5/s, tasks: [send], queues: [default]}
+`
+
+func TestCheckPrintsTheBoundAndTheShareOfEachLimit(t *testing.T) {
+	t.Parallel()
+	path := file(t, goodFile)
+	r := call{}.run("check", "-c", path)
+	assert.Equal(t, exitOK, r.code, r.err)
+	assert.Empty(t, r.err)
+	assert.Contains(t, r.out, path+": no faults\n")
+	assert.Regexp(t, `(?m)^task:send +100 \+ L x 100/m, so 200 in any 1m +1s +100\.00 %$`, r.out)
+	assert.Regexp(t, `(?m)^task:call +10 \+ L x 10/s, so 20 in any 1s +1s +99\.80 %$`, r.out)
+	assert.Regexp(t, `(?m)^stripe +1\.5 \+ L x 1\.5/s, so 3 in any 1s +667ms +99\.70 %$`, r.out)
+
+	doc := document(t, call{}.run("check", path, "--json").out)
+	assert.Equal(t, words("ok faults warnings files"), keys(doc))
+	files, ok := doc["files"].([]any)
+	require.True(t, ok)
+	one, ok := files[0].(map[string]any)
+	require.True(t, ok)
+	assert.Equal(t, words("file ok findings limits"), keys(one))
+	limits, ok := one["limits"].([]any)
+	require.True(t, ok)
+	limit, ok := limits[3].(map[string]any)
+	require.True(t, ok)
+	assert.Equal(t, words("name rate burst capacity bound hold share tasks queues"), keys(limit))
+	assert.Equal(t, []any{"stripe", "1.5/s", "0.997"}, []any{limit["name"], limit["rate"], limit["share"].(interface{ String() string }).String()}) //nolint:forcetypeassert // it would fail the test
+}
+
+func TestCheckReportsEveryFaultOfEveryFile(t *testing.T) {
+	t.Parallel()
+	good, bad := file(t, goodFile), file(t, "concurrency: 0\ntasks:\n  a: {exec: {command: [\"true\"]}, rate_limit: 100/mo}\n")
+	r := call{}.run("check", "-c", good, "-c", bad, "/nowhere.yaml")
+	assert.Equal(t, exitFailure, r.code)
+	assert.Contains(t, r.out, good+": no faults\n")
+	assert.Contains(t, r.out, "error: "+bad+":1:14: W128 concurrency: ")
+	assert.Contains(t, r.out, "error: "+bad+":3:46: W121 tasks.a.rate_limit: task \"a\": rate \"100/mo\": ")
+	assert.Contains(t, r.out, "error: /nowhere.yaml: W101 cannot read it")
+	assert.Equal(t, "weir: check: 3 faults, 0 warnings\n", r.err)
+
+	r = call{}.run("check", "-c", bad, "--json")
+	assert.Equal(t, exitFailure, r.code)
+	doc := document(t, r.out)
+	assert.Equal(t, false, doc["ok"])
+	files, ok := doc["files"].([]any)
+	require.True(t, ok)
+	findings, ok := files[0].(map[string]any)["findings"].([]any)
+	require.True(t, ok)
+	require.Len(t, findings, 2)
+	first, ok := findings[0].(map[string]any)
+	require.True(t, ok)
+	assert.Equal(t, words("code severity file line column key message mend"), keys(first))
+	assert.Equal(t, []any{"W128", "error", "concurrency"}, []any{first["code"], first["severity"], first["key"]})
+}
+
+func TestWarningsFailOnlyWithStrict(t *testing.T) {
+	t.Parallel()
+	path := file(t, "tasks:\n  a: {exec: {command: [\"true\"]}, rate_limit: {rate: 1000/s, burst: 5}}\n")
+	r := call{}.run("check", "-c", path)
+	assert.Equal(t, exitOK, r.code)
+	assert.Contains(t, r.out, "warning: "+path+":2:53: W201 tasks.a.rate_limit.rate: limit \"task:a\": 1000/s burst 5 holds less than 20 ms worth")
+	assert.Contains(t, r.out, "use a burst of 20 or more")
+	r = call{}.run("check", "-c", path, "--strict")
+	assert.Equal(t, exitFailure, r.code)
+	assert.Equal(t, "weir: check: 0 faults, 1 warning\n", r.err)
+}

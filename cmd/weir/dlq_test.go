@@ -1,0 +1,175 @@
+package main
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/weirq/weir/internal/storetest"
+)
+
+// letterKeys are the names of a dead letter in JSON.
+const letterKeys = `id job_id task queue kind reason metadata job_metadata args attempts errors priority unique_key max_retries timeout
+	deferrals enqueued_at first_due_at dead_at replays`
+
+// graves makes two dead letters of "fails" and three sheds of "sample".
+func graves(t *testing.T, b *bundle) {
+	t.Helper()
+	b.ok(t, "enqueue", "fails", "--count", "2", "--args", `{"n": 1}`, "--metadata", `{"by": "me"}`)
+	b.drain(t) // so that they are the entries 1 and 2
+	b.ok(t, "enqueue", "sample", "--count", "5")
+	b.drain(t)
+}
+
+func TestDeadLettersAreListedShownAndCounted(t *testing.T) {
+	t.Parallel()
+	storetest.Each(t, func(t *testing.T, db storetest.Database) {
+		t.Parallel()
+		b := setup(t, db)
+		assert.Equal(t, "no dead letters\n", b.ok(t, "dlq", "list"))
+		graves(t, b)
+		for _, c := range []struct {
+			args []string
+			want int
+		}{
+			{nil, 5},
+			{[]string{"--kind", "failed"}, 2},
+			{[]string{"--kind", "shed"}, 3},
+			{[]string{"--kind", "expired"}, 0},
+			{[]string{"--task", "sample"}, 3},
+			{[]string{"--queue", "default", "--task", "fails"}, 2},
+			{[]string{"--queue", "nowhere"}, 0},
+			{[]string{"--limit", "1"}, 1},
+		} {
+			letters := items(t, b.json(t, append([]string{"dlq", "list"}, c.args...)...))
+			assert.Len(t, letters, c.want, "%v", c.args)
+			for _, l := range letters {
+				assert.Equal(t, words(letterKeys), keys(l))
+			}
+		}
+		shed := items(t, b.json(t, "dlq", "list", "--kind", "shed"))[0]
+		assert.Equal(t, "rate_limit: task:sample 2/h", shed["reason"])
+		assert.Equal(t, map[string]any{"shed": "rate_limit"}, shed["metadata"])
+
+		failed := items(t, b.json(t, "dlq", "list", "--kind", "failed"))[0]
+		id, ok := failed["id"].(string)
+		require.True(t, ok)
+		entry := b.json(t, "dlq", "show", id)
+		assert.Equal(t, words(letterKeys+" args_base64"), keys(entry))
+		assert.Equal(t, map[string]any{"by": "me"}, entry["job_metadata"])
+		errs, ok := entry["errors"].([]any)
+		require.True(t, ok)
+		require.Len(t, errs, 1)
+		assert.Equal(t, words("attempt at error"), keys(errs[0].(map[string]any))) //nolint:forcetypeassert // it would fail the test
+		jobID, ok := entry["job_id"].(string)
+		require.True(t, ok)
+		assert.Equal(t, entry, b.json(t, "dlq", "show", jobID))
+
+		text := b.ok(t, "dlq", "show", id)
+		assert.Contains(t, text, "attempt 1 failed ")
+		assert.Contains(t, text, "  first line\n  second \\x1b[31mline\n", "control characters are shown, not sent")
+		assert.Contains(t, text, "to run it again: weir dlq replay "+id)
+		assert.Regexp(t, `(?m)^\d+ +failed +fails +default +1 .* first line \.\.\.$`, b.ok(t, "dlq", "list"))
+
+		stats := b.json(t, "dlq", "stats")
+		groups, ok := stats["groups"].([]any)
+		require.True(t, ok)
+		require.Len(t, groups, 2)
+		assert.Equal(t, words("kind task reason count"), keys(groups[0].(map[string]any))) //nolint:forcetypeassert // it would fail the test
+		assert.Regexp(t, `(?m)^shed +sample +3 +rate_limit: task:sample 2/h$`, b.ok(t, "dlq", "stats"))
+	})
+}
+
+func TestADeadLetterThatIsNotThereIsAFailure(t *testing.T) {
+	t.Parallel()
+	b := sqlite(t)
+	for _, args := range [][]string{{"dlq", "show", "7"}, {"dlq", "replay", "7"}, {"dlq", "purge", "7"}} {
+		r := b.run(args...)
+		assert.Equal(t, exitFailure, r.code, "%v", args)
+		assert.Contains(t, r.err, "dead letter 7: not found", "%v", args)
+	}
+}
+
+func TestReplayMakesNewJobs(t *testing.T) {
+	t.Parallel()
+	storetest.Each(t, func(t *testing.T, db storetest.Database) {
+		t.Parallel()
+		b := setup(t, db)
+		graves(t, b)
+		ids := []string{}
+		for _, l := range items(t, b.json(t, "dlq", "list", "--kind", "failed")) {
+			ids = append(ids, l["id"].(string)) //nolint:forcetypeassert // it would fail the test
+		}
+		out := b.ok(t, "dlq", "replay", ids[0])
+		require.Regexp(t, `^\d+ replayed as [0-9a-f-]{36}\n$`, out)
+		job := b.get(t, out[strings.LastIndex(out, " ")+1:])
+		assert.Equal(t, "fails", job.Task)
+		assert.NotEmpty(t, job.ReplayOf)
+		assert.JSONEq(t, `{"by": "me"}`, string(job.Metadata))
+
+		r := b.run("dlq", "replay", ids[0], ids[1], "--json") // the first is gone
+		assert.Equal(t, exitFailure, r.code)
+		replayed := items(t, document(t, r.out))
+		require.Len(t, replayed, 1)
+		assert.Equal(t, words("id job_id new_id skipped"), keys(replayed[0]))
+		assert.Contains(t, r.err, "dead letter "+ids[0]+": not found")
+
+		assert.Equal(t, "0 dead letters replayed, 0 skipped\n", b.ok(t, "dlq", "replay", "--task", "sample"), "what was shed wants --kind shed")
+		doc := b.json(t, "dlq", "replay", "--kind", "shed")
+		assert.Equal(t, words("replayed skipped first_skipped"), keys(doc))
+		assert.Equal(t, "3", doc["replayed"].(interface{ String() string }).String()) //nolint:forcetypeassert // it would fail the test
+		assert.Empty(t, items(t, b.json(t, "dlq", "list")))
+	})
+}
+
+func TestAReplayIsSkippedWhereALiveJobHoldsTheUniqueKey(t *testing.T) {
+	t.Parallel()
+	b := sqlite(t)
+	b.ok(t, "enqueue", "fails", "--unique-key", "k")
+	b.drain(t)
+	live := strings.TrimSpace(b.ok(t, "enqueue", "fails", "--unique-key", "k"))
+	assert.Equal(t, "1 skipped: duplicate of "+live+"\n", b.ok(t, "dlq", "replay", "1"))
+	assert.Equal(t, "1 skipped: duplicate of "+live+"\n0 dead letters replayed, 1 skipped\n", b.ok(t, "dlq", "replay", "--kind", "failed"))
+	assert.Len(t, items(t, b.json(t, "dlq", "list")), 1)
+}
+
+func TestPurgeDeletesWhatItIsToldTo(t *testing.T) {
+	t.Parallel()
+	b := sqlite(t)
+	graves(t, b)
+	assert.Equal(t, "1 dead letter deleted\n", b.ok(t, "dlq", "purge", "1"))
+	doc := b.json(t, "dlq", "purge", "--kind", "shed", "--queue", "default")
+	assert.Equal(t, []string{"purged"}, keys(doc))
+	assert.Len(t, items(t, b.json(t, "dlq", "list")), 1)
+	assert.Equal(t, "1 dead letter deleted\n", b.ok(t, "dlq", "purge", "--queue", "default"))
+}
+
+func TestSomebodyAtATerminalIsAskedBeforeManyAreTouched(t *testing.T) {
+	t.Parallel()
+	b := sqlite(t)
+	graves(t, b)
+	left := func() int { return len(items(t, b.json(t, "dlq", "list"))) }
+
+	r := b.call(call{terminal: true, stdin: "\n"}, "dlq", "purge", "--kind", "shed")
+	assert.Equal(t, exitFailure, r.code)
+	assert.Equal(t, "delete 3 dead letters? [y/N] weir: nothing was done\n", r.err)
+	assert.Equal(t, 5, left())
+
+	r = b.call(call{terminal: true}, "dlq", "replay", "1", "2")
+	assert.Equal(t, exitFailure, r.code, "no answer is no yes")
+	assert.Contains(t, r.err, "replay 2 dead letters? [y/N] ")
+
+	r = b.call(call{terminal: true, stdin: "yes\n"}, "dlq", "purge", "--kind", "shed")
+	assert.Equal(t, exitOK, r.code, r.err)
+	assert.Equal(t, 2, left())
+
+	r = b.call(call{terminal: true}, "dlq", "replay", "1")
+	assert.Equal(t, exitOK, r.code, "one is not asked for")
+	assert.Empty(t, r.err)
+
+	r = b.call(call{terminal: true}, "dlq", "purge", "--task", "fails", "--yes")
+	assert.Equal(t, exitOK, r.code)
+	assert.Equal(t, 0, left())
+}

@@ -1,0 +1,86 @@
+package main
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+)
+
+func TestWrongUsageEndsWithTwoAndSaysWhatIsRight(t *testing.T) {
+	t.Parallel()
+	b := sqlite(t)
+	for _, c := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"frobnicate"}, `weir: unknown command "frobnicate": use one of check, `},
+		{[]string{"serv"}, `weir: unknown command "serv": did you mean "serve"?`},
+		{[]string{"jobs"}, "weir: jobs: name a command: cancel, list, show"},
+		{[]string{"jobs", "lst"}, `weir: jobs: unknown command "lst": did you mean "list"?`},
+		{[]string{"jobs", "list", "--stat", "running"}, "weir: jobs list: unknown flag: --stat: see weir jobs list --help"},
+		{[]string{"jobs", "list", "extra"}, `weir: jobs list: "extra" is one argument too many`},
+		{[]string{"jobs", "list", "--limit", "0"}, "weir: jobs list: --limit 0: use 1 to 10000"},
+		{[]string{"jobs", "list", "--limit", "10001"}, "weir: jobs list: --limit 10001: use 1 to 10000"},
+		{[]string{"jobs", "list", "--limit", "ten"}, `weir: jobs list: invalid argument "ten" for "--limit" flag`},
+		{[]string{"jobs", "list", "--state", "dead"}, `weir: state "dead": use pending`},
+		{[]string{"jobs", "list", "--task", ""}, "weir: jobs list: --task is empty: give it a value, or leave it out"},
+		{[]string{"jobs", "list", "--cursor", "xyz"}, `cursor "xyz"`},
+		{[]string{"jobs", "show"}, "weir: jobs show: name one job's id, as in: weir jobs show ID"},
+		{[]string{"jobs", "show", "a", "b"}, `weir: jobs show: "b" is one argument too many`},
+		{[]string{"jobs", "show", "17"}, `job "17": not a UUID`},
+		{[]string{"jobs", "cancel", "17"}, `job "17": not a UUID`},
+		{[]string{"dlq", "list", "--kind", "cancelled"}, `kind "cancelled": use shed, failed or expired`},
+		{[]string{"dlq", "show", "x"}, `dead letter "x": use the number of an entry or the id of its job`},
+		{[]string{"dlq", "replay"}, "weir: dlq replay: name dead letters by their ids, or by --kind, --task or --queue"},
+		{[]string{"dlq", "replay", "1", "--kind", "shed"}, "weir: dlq replay: name dead letters by their ids or by a filter, not by both"},
+		{[]string{"dlq", "replay", "--queue", "q"}, "name --kind or --task as well"},
+		{[]string{"dlq", "purge"}, "weir: dlq purge: name dead letters"},
+		{[]string{"dlq", "purge", "--task", ""}, "--task is empty"},
+		{[]string{"enqueue"}, "weir: enqueue: name one task, as in: weir enqueue TASK"},
+		{[]string{"enqueue", "a", "b"}, `"b" is one argument too many`},
+		{[]string{"enqueue", "t", "--args", "{to: me}"}, "--args \"{to: me}\" is not JSON: quote it for the shell"},
+		{[]string{"enqueue", "t", "--priority", "101"}, `task "t": priority 101: use -100 (last) to 100 (first)`},
+		{[]string{"enqueue", "t", "--delay", "30"}, "missing unit"},
+		{[]string{"enqueue", "t", "--delay", "-5s"}, "--delay -5s: use 0 or more"},
+		{[]string{"enqueue", "t", "--delay", "5s", "--at", "2026-03-01T09:00:00Z"}, "--delay with --at: give one of the two"},
+		{[]string{"enqueue", "t", "--at", "tomorrow"}, `--at "tomorrow": write the time in RFC 3339`},
+		{[]string{"enqueue", "t", "--count", "0"}, "--count 0: use 1 to 1000000"},
+		{[]string{"enqueue", "t", "--count", "2", "--id", "018f2f5e-0000-7000-8000-000000000000"}, "--id with --count"},
+		{[]string{"enqueue", "t", "--id", "7"}, `id "7": not a UUID`},
+		{[]string{"enqueue", "t", "--unique-key", ""}, "--unique-key is empty"},
+		{[]string{"enqueue", "t", "--metadata", "[1]"}, "it is not a JSON object"},
+		{[]string{"enqueue", "", "--queue", "q"}, `task "": it is empty`},
+		{[]string{"enqueue", "t\n"}, "control character"},
+		{[]string{"enqueue", "t", "--stdin"}, "a task with --stdin: each line names its own"},
+		{[]string{"enqueue", "--stdin", "--queue", "q"}, "--queue with --stdin: write it in each line"},
+		{[]string{"check"}, "weir: check: name a file, as in: weir check -c weir.yaml"},
+		{[]string{"serve"}, "weir: serve: name a file, as in: weir serve -c weir.yaml"},
+		{[]string{"tasks", "list", "-c", "a.yaml", "-c", "b.yaml"}, "weir: -c: only check takes several files: name one"},
+		{[]string{"migrate", "down"}, "weir: migrate down: it deletes what is stored: add --yes if that is meant"},
+		{[]string{"version", "now"}, `"now" is one argument too many`},
+	} {
+		r := b.run(c.args...)
+		assert.Equal(t, exitUsage, r.code, "%v: %s", c.args, r.err)
+		assert.Contains(t, r.err, c.want, "%v", c.args)
+		assert.Regexp(t, `^weir: [^\n]+\n$`, r.err, "%v: one line", c.args)
+		assert.Empty(t, r.out, "%v: no usage dump", c.args)
+	}
+}
+
+func TestHelpIsOnStandardOutputAndASuccess(t *testing.T) {
+	t.Parallel()
+	for _, args := range [][]string{{}, {"--help"}, {"help", "jobs"}, {"jobs", "list", "--help"}, {"enqueue", "-h"}, {"completion", "bash"}} {
+		r := call{}.run(args...)
+		assert.Equal(t, exitOK, r.code, "%v", args)
+		assert.NotEmpty(t, r.out, "%v", args)
+		assert.Empty(t, r.err, "%v", args)
+	}
+}
+
+func TestVersionNamesTheProgramAndThePlatform(t *testing.T) {
+	t.Parallel()
+	r := call{}.run("version")
+	assert.Equal(t, exitOK, r.code)
+	assert.Regexp(t, `^weir \S+ .*go1\.\S+ \w+/\w+\n$`, r.out)
+	assert.Equal(t, words("version revision go platform"), keys(document(t, call{}.run("version", "--json").out)))
+}

@@ -1,0 +1,308 @@
+package store_test
+
+import (
+	"context"
+	"database/sql/driver"
+	"errors"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/lib/pq"
+	"github.com/stretchr/testify/require"
+
+	"github.com/weirq/weir/internal/store"
+	"github.com/weirq/weir/internal/storetest"
+)
+
+// everyCall runs each of the store's calls once, with something to do.
+func everyCall(t testing.TB, s *store.Store) {
+	t.Helper()
+	ctx := t.Context()
+	limits := []store.Declared{declared(t, "task:a", "9/s")}
+	must := func(err error) {
+		t.Helper()
+		require.NoError(t, err)
+	}
+	must(s.Register(ctx, []store.Task{{Name: "a", Queue: "q", MaxRetries: 3, Definition: "{}"}}, limits))
+	jobs := newJobs("a", 8)
+	jobs[1].UniqueKey = newID()
+	_, err := s.Insert(ctx, jobs)
+	must(err)
+	duplicate, repeat := uniqueJob("a", jobs[1].UniqueKey), jobs[0]
+	repeat.Repeat = true
+	for _, j := range []store.NewJob{newJob("a"), duplicate, repeat} {
+		_, err = s.InsertOne(ctx, j)
+		must(err)
+	}
+	_, err = s.Cancel(ctx, jobs[7].UID)
+	must(err)
+	_, err = s.Survey(ctx, []string{"a"}, []string{"task:a"})
+	must(err)
+	claim := int64(len(jobs[0].UID)) + s.Clock().Now().UnixNano()
+	out, err := s.Turn(ctx, store.TurnRequest{
+		Sweep: true, Limits: limits, Claim: claim, Lease: lease,
+		Admit: &admission{asks: []store.Ask{ask("a", 7)}, decide: func(read [][]store.Candidate) store.Plan {
+			c := ids(read[0])
+			return store.Plan{Start: c[:5], Defer: c[5:6], Shed: []store.Shed{{ID: c[6], Reason: "r"}}}
+		}},
+	})
+	must(err)
+	require.Len(t, out.Started, 5)
+	_, err = s.Claimed(ctx, claim)
+	must(err)
+	_, err = s.Renew(ctx, []store.Held{{ID: out.Started[0].ID, Claim: claim}}, second)
+	must(err)
+	var results []store.Result
+	for i, j := range out.Started {
+		results = append(results, end(j, []store.Outcome{store.Done, store.Dead, store.Retry, store.GiveBack, store.Interrupted}[i]))
+	}
+	_, err = s.Turn(ctx, store.TurnRequest{Results: results})
+	must(err)
+	for range 2 { // done, and as a late repeat
+		_, err = s.Turn(ctx, store.TurnRequest{Results: results})
+		must(err)
+	}
+	_, _, err = s.Get(ctx, jobs[0].UID)
+	must(err)
+	_, err = s.List(ctx, store.JobFilter{Limit: 10})
+	must(err)
+	_, err = s.Tasks(ctx)
+	must(err)
+	_, err = s.Limits(ctx)
+	must(err)
+	_, err = s.Lines(ctx)
+	must(err)
+	_, err = s.Queues(ctx)
+	must(err)
+	_, err = s.Now(ctx)
+	must(err)
+	dead, err := s.ListDead(ctx, store.DeadFilter{Limit: 10})
+	must(err)
+	require.NotEmpty(t, dead)
+	_, _, err = s.GetDead(ctx, dead[0].ID)
+	must(err)
+	_, _, err = s.GetDeadByJob(ctx, dead[0].JobID)
+	must(err)
+	_, err = s.DeadStats(ctx)
+	must(err)
+	_, err = s.ReplayDead(ctx, store.DeadFilter{Kind: store.KindShed, Limit: 10}, func(d store.DeadLetter) store.NewJob { return newJob(d.Task) })
+	must(err)
+	_, err = s.PurgeDead(ctx, store.DeadFilter{Limit: 10})
+	must(err)
+}
+
+func TestAPoolOfOneOrTwoConnectionsDoesNotWaitForItself(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, db storetest.Database) {
+		for _, conns := range []int{1, 2} {
+			s := db.Open(t, store.Options{MaxConns: conns})
+			everyCall(t, s)
+			// Also where many want one at the same time.
+			var wg sync.WaitGroup
+			errs := make([]error, 8)
+			for i := range errs {
+				wg.Go(func() {
+					for range 2 {
+						_, a := s.InsertOne(t.Context(), newJob("b"))
+						_, b := s.Insert(t.Context(), []store.NewJob{uniqueJob("b", "k"), newJob("b")})
+						_, c := s.List(t.Context(), store.JobFilter{Limit: 3})
+						_, d := s.Turn(t.Context(), store.TurnRequest{Sweep: true})
+						errs[i] = errors.Join(errs[i], a, b, c, d)
+					}
+				})
+			}
+			wg.Wait()
+			require.NoError(t, errors.Join(errs...))
+		}
+	})
+}
+
+func TestEveryCallWorksWhateverTheDatabasesDefaultIsolation(t *testing.T) {
+	server := storetest.Postgres(t)
+	name := "weir_" + strings.ReplaceAll(newID(), "-", "")
+	admin := server.SQL(t)
+	exec := func(query string) {
+		_, err := admin.ExecContext(context.WithoutCancel(t.Context()), query)
+		require.NoError(t, err)
+	}
+	exec(`create database ` + name)
+	defer exec(`drop database ` + name + ` with (force)`)
+	db := storetest.Database{Dialect: store.Postgres, DSN: withDatabase(t, server.DSN, name)}
+	for _, level := range []string{"repeatable read", "serializable"} {
+		exec(`alter database ` + name + ` set default_transaction_isolation = '` + level + `'`)
+		one, other := db.Open(t, store.Options{}), db.Open(t, store.Options{})
+		b := &bundle{Store: one, db: db, beside: db.SQL(t)}
+		var have string
+		require.NoError(t, b.beside.QueryRowContext(t.Context(), `show transaction_isolation`).Scan(&have))
+		require.Equal(t, level, have)
+		everyCall(t, one)
+
+		// One limit, a token for each turn, from two stores at once: nobody is
+		// told that his transaction could not be serialized.
+		d := declared(t, level, "1000/h")
+		var wg sync.WaitGroup
+		errs := make([]error, 4)
+		for i := range errs {
+			wg.Go(func() {
+				for range 10 {
+					_, err := []*store.Store{one, other}[i%2].Turn(t.Context(), store.TurnRequest{
+						Limits: []store.Declared{d}, Admit: &spending{seen: func(int64) {}},
+					})
+					errs[i] = errors.Join(errs[i], err)
+				}
+			})
+		}
+		wg.Wait()
+		require.NoError(t, errors.Join(errs...))
+		require.EqualValues(t, 40, b.limit(t, level).Started)
+	}
+}
+
+func TestDeadlocksAndSerializationFailuresAreTriedAgainInPlace(t *testing.T) {
+	for _, code := range []pq.ErrorCode{"40001", "40P01"} {
+		db := storetest.Postgres(t)
+		watch := &watcher{}
+		s := db.Open(t, store.Options{Wrap: watch.wrap})
+		failures := 3
+		watch.intercept(func(_ context.Context, _ driver.Conn, query string, _ []driver.NamedValue) error {
+			if strings.Contains(query, "insert into") && failures > 0 {
+				failures--
+				return &pq.Error{Code: code, Message: "not now"}
+			}
+			return nil
+		})
+		_, err := s.Insert(t.Context(), newJobs("a", 3))
+		require.NoError(t, err)
+		require.Zero(t, failures)
+
+		failures = 1000 // it is not tried for ever
+		_, err = s.Insert(t.Context(), newJobs("a", 3))
+		require.ErrorContains(t, err, "not now")
+		require.Equal(t, 1000-8, failures)
+		watch.intercept(nil)
+		lines, err := s.Lines(t.Context())
+		require.NoError(t, err)
+		require.EqualValues(t, 3, lines[0].Waiting)
+	}
+}
+
+// A real one: two transactions that lock two rows in opposite order.
+func TestADeadlockWithTheCallersOwnTransactionIsSurvived(t *testing.T) {
+	b := setup(t, storetest.Postgres(t))
+	first, second := uniqueJob("a", "1"), uniqueJob("a", "2")
+	tx, err := b.beside.BeginTx(t.Context(), nil)
+	require.NoError(t, err)
+	defer tx.Rollback() //nolint:errcheck // committed by then
+	_, _, err = b.InsertTx(t.Context(), tx, []store.NewJob{first})
+	require.NoError(t, err)
+	done := make(chan error, 1)
+	ours := []store.NewJob{uniqueJob("a", "2"), uniqueJob("a", "1")}
+	go func() {
+		_, err := b.Insert(context.WithoutCancel(t.Context()), ours)
+		done <- err
+	}()
+	b.blocked(t, 1)
+	_, err = tx.ExecContext(t.Context(), `set local deadlock_timeout = '1h'`) // the other one finds it
+	require.NoError(t, err)
+	_, _, err = b.InsertTx(t.Context(), tx, []store.NewJob{second})
+	require.NoError(t, err)
+	require.NoError(t, tx.Commit())
+	require.NoError(t, <-done)
+	require.EqualValues(t, 2, b.count(t, `select count(*) from weir_jobs`))
+}
+
+// After a restart of the server the pool is full of connections that are dead,
+// and no write was begun on them: nobody needs to know.
+func TestWritesSurviveTheLossOfAllIdleConnections(t *testing.T) {
+	db := storetest.Postgres(t)
+	const conns = 5
+	s := db.Open(t, store.Options{MaxConns: conns})
+	b := &bundle{Store: s, db: db, beside: db.SQL(t)}
+	require.NoError(t, s.Register(t.Context(), nil, nil))
+	gate := b.inside(t, `lock table weir_jobs in access exclusive mode`)
+	var wg sync.WaitGroup
+	for range conns { // as many at once, so that the pool is full
+		wg.Go(func() {
+			if _, err := s.Insert(t.Context(), newJobs("a", 1)); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	b.blocked(t, conns)
+	gate()
+	wg.Wait()
+	_, err := s.Turn(t.Context(), store.TurnRequest{Sweep: true})
+	require.NoError(t, err)
+	killed := b.count(t, `select count(pg_terminate_backend(pid)) from pg_stat_activity
+		where pid <> pg_backend_pid() and query like '%' || $1 || '%' or query = 'commit' and pid <> pg_backend_pid()`, b.schema(t))
+	require.GreaterOrEqual(t, killed, int64(conns+1))
+	_, err = s.Insert(t.Context(), newJobs("a", 1))
+	require.NoError(t, err)
+	_, err = s.Turn(t.Context(), store.TurnRequest{Sweep: true})
+	require.NoError(t, err)
+}
+
+func TestAConnectionThatBreaksInATransactionIsNotUsedAgain(t *testing.T) {
+	db := storetest.Postgres(t)
+	watch := &watcher{}
+	s := db.Open(t, store.Options{Wrap: watch.wrap, MaxConns: 1})
+	beside := db.SQL(t)
+	var broken *watchedConn
+	watch.intercept(func(ctx context.Context, conn driver.Conn, query string, _ []driver.NamedValue) error {
+		if strings.Contains(query, "insert into") && broken == nil {
+			all := watch.all()
+			broken = all[len(all)-1].conn
+			pid, err := backend(ctx, conn)
+			if err == nil {
+				_, err = beside.ExecContext(ctx, `select pg_terminate_backend($1, 10000)`, pid)
+			}
+			return err
+		}
+		return nil
+	})
+	_, err := s.Insert(t.Context(), newJobs("a", 1))
+	require.Error(t, err)
+	require.NotErrorIs(t, err, store.ErrOutcomeUnknown) // it never came to a commit
+	watch.reset()
+	_, err = s.Insert(t.Context(), newJobs("a", 1))
+	require.NoError(t, err)
+	for _, seen := range watch.all() {
+		require.NotSame(t, broken, seen.conn)
+	}
+}
+
+func TestACommitWhoseConnectionBreaksHasAnUnknownOutcome(t *testing.T) {
+	db := storetest.Postgres(t)
+	watch := &watcher{}
+	s := db.Open(t, store.Options{Wrap: watch.wrap})
+	beside := db.SQL(t)
+	watch.intercept(func(ctx context.Context, conn driver.Conn, query string, _ []driver.NamedValue) error {
+		if query != "commit" {
+			return nil
+		}
+		pid, err := backend(ctx, conn)
+		if err == nil {
+			_, err = beside.ExecContext(ctx, `select pg_terminate_backend($1, 10000)`, pid)
+		}
+		return err
+	})
+	_, err := s.Insert(t.Context(), newJobs("a", 1))
+	require.ErrorIs(t, err, store.ErrOutcomeUnknown)
+	watch.intercept(nil)
+	_, err = s.Insert(t.Context(), newJobs("a", 1))
+	require.NoError(t, err)
+}
+
+// backend is the server's process behind a connection.
+func backend(ctx context.Context, conn driver.Conn) (pid int64, err error) {
+	rows, err := conn.(driver.QueryerContext).QueryContext(ctx, `select pg_backend_pid()`, nil)
+	if err != nil {
+		return 0, err
+	}
+	defer rows.Close()
+	row := make([]driver.Value, 1)
+	if err := rows.Next(row); err != nil {
+		return 0, err
+	}
+	return row[0].(int64), nil
+}
