@@ -15,7 +15,7 @@ import (
 )
 
 func TestOneBudgetServesATaskInAllItsQueues(t *testing.T) {
-	each(t, func(r *rig) {
+	each(t, func(t *testing.T, r *rig) {
 		r.task("a", nil, scheduler.RateLimit("4/m"))
 		r.enqueue("a", []string{"1", "2", "3"}, queue.Queue("emails"))
 		r.enqueue("a", []string{"4", "5", "6"}, queue.Queue("urgent"))
@@ -28,7 +28,7 @@ func TestOneBudgetServesATaskInAllItsQueues(t *testing.T) {
 }
 
 func TestATaskNamedLikeAQueuesLimitHasABudgetOfItsOwn(t *testing.T) {
-	each(t, func(r *rig) {
+	each(t, func(t *testing.T, r *rig) {
 		r.task("queue:x", nil, scheduler.RateLimit("3/m"))
 		r.task("other", nil)
 		r.enqueue("queue:x", numbered(5))
@@ -42,7 +42,7 @@ func TestATaskNamedLikeAQueuesLimitHasABudgetOfItsOwn(t *testing.T) {
 }
 
 func TestAJobNeedsATokenOfEveryLimitThatCoversIt(t *testing.T) {
-	each(t, func(r *rig) {
+	each(t, func(t *testing.T, r *rig) {
 		r.task("a", nil, scheduler.RateLimit("3/m"))
 		r.task("b", nil)
 		r.enqueue("a", numbered(10), queue.Queue("q"))
@@ -63,7 +63,7 @@ func TestARefusalByOneLimitLeavesTheOthersAsTheyWere(t *testing.T) {
 		{"the task refuses", "1/h", "7/m", "task:a", "queue:q"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			each(t, func(r *rig) {
+			each(t, func(t *testing.T, r *rig) {
 				r.task("a", nil, scheduler.RateLimit(c.own))
 				r.enqueue("a", []string{"1"}, queue.Queue("q"))
 				r.at(time.Millisecond)
@@ -96,7 +96,7 @@ func TestARefusalByOneLimitLeavesTheOthersAsTheyWere(t *testing.T) {
 func bucketOf(l store.Limit) [3]int64 { return [3]int64{l.Level, l.Remainder, l.Stamp} }
 
 func TestAJobThatALimitCoversTwiceTakesOneToken(t *testing.T) {
-	each(t, func(r *rig) {
+	each(t, func(t *testing.T, r *rig) {
 		r.task("a", nil)
 		r.enqueue("a", numbered(3), queue.Queue("q"))
 		r.at(0)
@@ -106,7 +106,7 @@ func TestAJobThatALimitCoversTwiceTakesOneToken(t *testing.T) {
 }
 
 func TestTheFirstHundredInOrderAreDeferredOnceASecond(t *testing.T) {
-	each(t, func(r *rig) {
+	each(t, func(t *testing.T, r *rig) {
 		r.task("a", nil, scheduler.RateLimit("1/h"))
 		r.task("b", nil)
 		low := r.enqueue("a", numbered(150), queue.Priority(-1), queue.Queue("q"))
@@ -129,7 +129,7 @@ func TestTheFirstHundredInOrderAreDeferredOnceASecond(t *testing.T) {
 }
 
 func TestAJobThatSeveralLimitsRefuseIsDeferredOnce(t *testing.T) {
-	each(t, func(r *rig) {
+	each(t, func(t *testing.T, r *rig) {
 		r.task("a", nil, scheduler.RateLimit("1/h"))
 		ids := r.enqueue("a", numbered(3), queue.Queue("q"))
 		r.at(0)
@@ -144,7 +144,7 @@ func TestAJobThatSeveralLimitsRefuseIsDeferredOnce(t *testing.T) {
 
 // A sooner look only starts jobs and sets the hold.
 func TestALimitWritesNoMoreDeferralsThanAHundredASecond(t *testing.T) {
-	each(t, func(r *rig) {
+	each(t, func(t *testing.T, r *rig) {
 		r.task("a", nil, scheduler.RateLimit("10/s"), scheduler.Burst(1), scheduler.Defer(scheduler.UntilToken))
 		r.enqueue("a", numbered(300))
 		for tick := range 25 {
@@ -176,7 +176,7 @@ func TestALimitIsHeldForASecondOrUntilItIsFullOrUntilItsToken(t *testing.T) {
 		{rate: "7/m", mode: scheduler.UntilToken, hold: 8_571_429 * time.Microsecond},
 		{rate: "1/m", mode: scheduler.UntilToken, hold: time.Minute},
 	}
-	each(t, func(r *rig) {
+	each(t, func(t *testing.T, r *rig) {
 		for i, c := range cases {
 			opts := []scheduler.TaskOption{scheduler.RateLimit(c.rate)}
 			if c.burst > 0 {
@@ -190,25 +190,37 @@ func TestALimitIsHeldForASecondOrUntilItIsFullOrUntilItsToken(t *testing.T) {
 			r.enqueue(task, numbered(3100))
 		}
 		r.at(0)
+		name := func(i int) string { return fmt.Sprint("t", i) }
 		for i, c := range cases {
-			task := fmt.Sprint("t", i)
-			require.Equal(t, c.hold, r.heldFor("task:"+task)+r.clock.Now().Sub(epoch), "%+v", c)
-			row := r.limit("task:" + task)
-			require.Equal(t, epoch.UnixMicro(), row.HeldFrom)
-
-			// Until then nobody asks it; then it has a token, if it earns one.
-			started := r.tally(task)
-			r.at(c.hold - time.Microsecond)
-			require.Equal(t, started, r.tally(task), "%+v", c)
-			require.Equal(t, row, r.limit("task:"+task))
-			r.at(c.hold)
-			require.Equal(t, c.rate != "1/h", r.tally(task) > started, "%+v", c)
+			require.Equal(t, c.hold, r.heldFor("task:"+name(i)), "%+v", c)
+			require.Equal(t, epoch.UnixMicro(), r.limit("task:"+name(i)).HeldFrom)
+		}
+		// Until then nobody asks it; then it has a token, if it earned one.
+		for from := 0; from < len(cases); {
+			to := from
+			for to < len(cases) && cases[to].hold == cases[from].hold {
+				to++
+			}
+			before := r.limits()
+			r.at(cases[from].hold - time.Microsecond)
+			for i := from; i < to; i++ {
+				require.Contains(t, before, r.limit("task:"+name(i)), "%+v", cases[i])
+			}
+			tally := map[int]int{}
+			for i := from; i < to; i++ {
+				tally[i] = r.tally(name(i))
+			}
+			r.at(cases[from].hold)
+			for i := from; i < to; i++ {
+				require.Equal(t, cases[i].rate != "1/h", r.tally(name(i)) > tally[i], "%+v", cases[i])
+			}
+			from = to
 		}
 	}, scheduler.Concurrency(50_000))
 }
 
 func TestDeferUntilTokenPacesStartsEvenly(t *testing.T) {
-	each(t, func(r *rig) {
+	each(t, func(t *testing.T, r *rig) {
 		r.task("a", nil, scheduler.RateLimit("6/m"), scheduler.Defer(scheduler.UntilToken))
 		r.enqueue("a", numbered(20))
 		r.at(0)
@@ -225,7 +237,7 @@ func TestDeferUntilTokenPacesStartsEvenly(t *testing.T) {
 }
 
 func TestOnATaskDeferMeansItsOwnLimitAlone(t *testing.T) {
-	each(t, func(r *rig) {
+	each(t, func(t *testing.T, r *rig) {
 		r.task("a", nil, scheduler.RateLimit("2/h"), scheduler.Defer(scheduler.UntilToken))
 		r.task("b", nil)
 		r.enqueue("a", numbered(4))
@@ -237,7 +249,7 @@ func TestOnATaskDeferMeansItsOwnLimitAlone(t *testing.T) {
 }
 
 func TestArrivalsUnderAHoldWaitUntouchedAndHighPriorityComesFirstAtItsEnd(t *testing.T) {
-	each(t, func(r *rig) {
+	each(t, func(t *testing.T, r *rig) {
 		r.task("a", nil, scheduler.RateLimit("2/s"))
 		first := r.enqueue("a", []string{"1", "2", "3"})
 		r.at(0)
@@ -265,7 +277,7 @@ func TestArrivalsUnderAHoldWaitUntouchedAndHighPriorityComesFirstAtItsEnd(t *tes
 
 // Without a hold's end that has a token, at the next one that has.
 func TestAHighPriorityJobGetsTheNextToken(t *testing.T) {
-	each(t, func(r *rig) {
+	each(t, func(t *testing.T, r *rig) {
 		r.task("a", nil, scheduler.RateLimit("6/m"), scheduler.Burst(1))
 		r.enqueue("a", []string{"1", "2", "3"})
 		r.at(0)
@@ -281,7 +293,7 @@ func TestAHighPriorityJobGetsTheNextToken(t *testing.T) {
 }
 
 func TestADelayThatEndsDuringAHoldIsServedByItsFirstDueTime(t *testing.T) {
-	each(t, func(r *rig) {
+	each(t, func(t *testing.T, r *rig) {
 		r.task("a", nil, scheduler.RateLimit("1/s"))
 		r.enqueue("a", []string{"1", "2"})
 		delayed := r.enqueue("a", []string{"delayed"}, queue.Delay(400*time.Millisecond))
@@ -300,7 +312,7 @@ func TestADelayThatEndsDuringAHoldIsServedByItsFirstDueTime(t *testing.T) {
 }
 
 func TestAJobNeverStartsBeforeItsDelayEnds(t *testing.T) {
-	each(t, func(r *rig) {
+	each(t, func(t *testing.T, r *rig) {
 		r.task("a", nil)
 		id := r.enqueue("a", []string{"1"}, queue.Delay(time.Minute))[0]
 		r.at(time.Minute - time.Microsecond)
@@ -312,7 +324,7 @@ func TestAJobNeverStartsBeforeItsDelayEnds(t *testing.T) {
 }
 
 func TestStartsComeInOrderOfPriorityThenFirstDueThenArrival(t *testing.T) {
-	each(t, func(r *rig) {
+	each(t, func(t *testing.T, r *rig) {
 		r.task("a", nil, scheduler.RateLimit("10/s"), scheduler.Burst(1))
 		r.enqueue("a", numbered(40))
 		r.at(0)
@@ -336,7 +348,7 @@ func TestStartsComeInOrderOfPriorityThenFirstDueThenArrival(t *testing.T) {
 }
 
 func TestWhatAPausedLimitCoversNeitherStartsNorIsShedNorDeferred(t *testing.T) {
-	each(t, func(r *rig) {
+	each(t, func(t *testing.T, r *rig) {
 		r.task("a", nil, scheduler.RateLimit("2/m"))
 		r.task("b", nil, scheduler.RateLimit("2/m"), scheduler.OnExcess(scheduler.Drop))
 		r.task("free", nil)
@@ -366,7 +378,7 @@ func TestWhatAPausedLimitCoversNeitherStartsNorIsShedNorDeferred(t *testing.T) {
 
 // A pause goes before the hold of another limit, under which drop work is shed.
 func TestAPauseSavesDropWorkFromTheHoldOfAnotherLimit(t *testing.T) {
-	each(t, func(r *rig) {
+	each(t, func(t *testing.T, r *rig) {
 		r.task("a", nil)
 		r.task("b", nil, scheduler.RateLimit("1/m"), scheduler.OnExcess(scheduler.Drop))
 		r.drain()
@@ -406,7 +418,7 @@ func (r *rig) limits() []store.Limit {
 func TestAFullSetOfHandlerSlotsMakesJobsWait(t *testing.T) {
 	for _, excess := range []scheduler.Excess{scheduler.Drop, scheduler.Postpone} {
 		t.Run(string(excess), func(t *testing.T) {
-			each(t, func(r *rig) {
+			each(t, func(t *testing.T, r *rig) {
 				begun, end := make(chan string, 10), make(chan struct{})
 				r.task("a", func(job *queue.Job[string]) error {
 					begun <- job.Args
@@ -438,7 +450,7 @@ func TestAFullSetOfHandlerSlotsMakesJobsWait(t *testing.T) {
 }
 
 func TestAThrottledTaskDelaysNoOther(t *testing.T) {
-	each(t, func(r *rig) {
+	each(t, func(t *testing.T, r *rig) {
 		r.task("slow", nil, scheduler.RateLimit("1/h"))
 		r.task("quick", nil)
 		r.task("limited", nil, scheduler.RateLimit("100/s"))
@@ -459,7 +471,7 @@ func TestAThrottledTaskDelaysNoOther(t *testing.T) {
 }
 
 func TestTasksUnderAQueuesLimitTakeItsTokensInOneOrder(t *testing.T) {
-	each(t, func(r *rig) {
+	each(t, func(t *testing.T, r *rig) {
 		r.task("a", nil)
 		r.task("b", nil)
 		r.enqueue("a", []string{"a0"}, queue.Queue("q"))

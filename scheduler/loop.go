@@ -19,7 +19,7 @@ const (
 	company = 200 * time.Microsecond
 	// abandonAfter is how long a stop waits for handlers whose contexts it
 	// has cancelled.
-	abandonAfter = 5 * time.Second
+	abandonAfter = 8 * time.Second
 )
 
 // loop looks, whenever there is something to do, and sleeps until there may

@@ -123,6 +123,9 @@ func (s *Scheduler) Validate() error {
 // once.
 func (s *Scheduler) Run(ctx context.Context) error {
 	if err := s.begin(ctx); err != nil {
+		if ctx.Err() != nil {
+			return nil // stopped before it began
+		}
 		return err
 	}
 	return s.serve(ctx, s.loop)

@@ -63,10 +63,10 @@ type start struct {
 }
 
 // each runs do on both databases, with a rig whose scheduler has the options.
-func each(t *testing.T, do func(*rig), opts ...scheduler.Option) {
+func each(t *testing.T, do func(*testing.T, *rig), opts ...scheduler.Option) {
 	t.Helper()
 	storetest.Each(t, func(t *testing.T, db storetest.Database) {
-		do(newRig(t, db, clock.NewFake(epoch), opts...))
+		do(t, newRig(t, db, clock.NewFake(epoch), opts...))
 	})
 }
 

@@ -11,7 +11,7 @@ import (
 )
 
 func TestTwoASecondStartsTwoAndPutsOffTheRestByOneSecond(t *testing.T) {
-	each(t, func(r *rig) {
+	each(t, func(t *testing.T, r *rig) {
 		r.task("a", nil, scheduler.RateLimit("2/s"))
 		ids := r.enqueue("a", []string{"1", "2", "3", "4", "5"})
 
@@ -32,7 +32,7 @@ func TestTwoASecondStartsTwoAndPutsOffTheRestByOneSecond(t *testing.T) {
 }
 
 func TestAHundredAMinuteDefersWhatComesLateBehindWhatWaits(t *testing.T) {
-	each(t, func(r *rig) {
+	each(t, func(t *testing.T, r *rig) {
 		r.task("a", nil, scheduler.RateLimit("100/m"))
 		first := r.enqueue("a", numbered(101))
 

@@ -2,6 +2,7 @@ package scheduler
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
 	"runtime/debug"
@@ -72,6 +73,9 @@ func (s *Scheduler) attempt(ctx context.Context, row store.Job) error {
 		limited, cancel := context.WithTimeoutCause(ctx, timeout, ErrTimeout)
 		defer cancel()
 		ctx = limited
+	}
+	if !row.MaxRetries.Valid { // the handler is told what holds
+		row.MaxRetries = sql.NullInt64{Int64: int64(t.maxRetries), Valid: true}
 	}
 	err := t.run(ctx, row)
 	if errors.Is(context.Cause(ctx), ErrTimeout) {

@@ -28,14 +28,15 @@ func TestEnqueuePrintsTheIDOfAJobThatHasAllThatTheFlagsSay(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, db storetest.Database) {
 		t.Parallel()
 		b := setup(t, db)
-		job := b.get(t, b.ok(t, "enqueue", "send_email", "--args", `{"to": "ada"}`, "--queue", "mail", "--priority", "-7",
+		args := `{"to": "ada"}`
+		job := b.get(t, b.ok(t, "enqueue", "send_email", "--args", args, "--queue", "mail", "--priority", "-7",
 			"--delay", "1h", "--unique-key", "k", "--metadata", `{"from": "test"}`, "--timeout", "5s", "--max-retries", "0",
 			"--id", "018f2f5e-0000-7000-8000-000000000001"))
 		assert.Equal(t, "018f2f5e-0000-7000-8000-000000000001", job.ID)
 		assert.Equal(t, "send_email", job.Task)
 		assert.Equal(t, "mail", job.Queue)
 		assert.Equal(t, -7, job.Priority)
-		assert.Equal(t, []byte(`{"to": "ada"}`), job.RawArgs)
+		assert.Equal(t, args, string(job.RawArgs))
 		assert.JSONEq(t, `{"from": "test"}`, string(job.Metadata))
 		assert.Equal(t, "k", job.UniqueKey)
 		assert.Equal(t, queue.StateScheduled, job.State)

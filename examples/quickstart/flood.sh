@@ -19,7 +19,8 @@ weir enqueue api_call --count 3 --args '{"fail": true}' --priority 10 >>"$bin/id
 weir enqueue record_sample --count 1000 --args '{"value": 42}' >>"$bin/ids"
 echo "$(wc -l <"$bin/ids") jobs enqueued"
 
-title "the limits now: what exceeds them waits, or was shed"
+sleep 1
+title "a second later: what exceeds the limits waits, or was shed"
 weir limits list
 
 sleep 8

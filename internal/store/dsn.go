@@ -30,13 +30,16 @@ type target struct {
 
 const dsnForms = `use sqlite:PATH or postgres://USER@HOST/NAME`
 
-var schemaName = regexp.MustCompile(`^[a-z_][a-z0-9_]{0,62}$`)
+var (
+	kindName   = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9+.-]*$`)
+	schemaName = regexp.MustCompile(`^[a-z_][a-z0-9_]{0,62}$`)
+)
 
 // parseDSN reads `sqlite:PATH[?PARAMETERS]` and `postgres://...[?schema=NAME]`.
 func parseDSN(dsn string) (target, error) {
 	scheme, rest, ok := strings.Cut(dsn, ":")
 	switch {
-	case !ok || rest == "":
+	case !ok || rest == "" || !kindName.MatchString(scheme):
 		return target{}, fmt.Errorf("database %q: no such form: %s", redact(dsn), dsnForms)
 	case scheme == "sqlite":
 		return parseSQLite(rest)

@@ -3,6 +3,8 @@ package store
 import (
 	"context"
 	"strconv"
+
+	"github.com/jmoiron/sqlx"
 )
 
 // SetSchemaVersionForTest pretends that a newer program migrated.
@@ -19,3 +21,24 @@ func (s *Store) PendingForTest() int {
 	defer s.group.mu.Unlock()
 	return len(s.group.pending)
 }
+
+// TargetForTest is where a DSN points: a file, or what the PostgreSQL driver
+// gets and the schema.
+func TargetForTest(dsn string) (dialect Dialect, where, schema, shown string, err error) {
+	t, err := parseDSN(dsn)
+	if err != nil {
+		return "", "", "", "", err
+	}
+	if t.dialect == SQLite {
+		where = t.path
+	} else {
+		where = t.dsn
+	}
+	return t.dialect, where, t.schema, (&Store{target: t}).String(), nil
+}
+
+// ConnectionsForTest hands over the pool that answers questions.
+func (s *Store) ConnectionsForTest() *sqlx.DB { return s.read }
+
+// WriterForTest is SQLite's writing connection.
+func (s *Store) WriterForTest() *sqlx.Conn { return s.writer.conn }

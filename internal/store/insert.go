@@ -299,7 +299,7 @@ func (s *Store) settleRepeats(ctx context.Context, h Handle, jobs []NewJob, out 
 	if len(ids) == 0 {
 		return todo, nil
 	}
-	found, err := s.selectUIDs(ctx, h, knownSQL, ids)
+	found, err := s.known(ctx, h, ids)
 	if err != nil {
 		return nil, err
 	}
@@ -350,7 +350,7 @@ func (s *Store) settleLost(ctx context.Context, h Handle, jobs []NewJob, out []I
 			names = append(names, uniqueName{jobs[i].Task, jobs[i].UniqueKey})
 		}
 	}
-	known, err := s.selectUIDs(ctx, h, knownSQL, ids)
+	known, err := s.known(ctx, h, ids)
 	if err != nil {
 		return nil, err
 	}
@@ -378,10 +378,11 @@ func (s *Store) settleLost(ctx context.Context, h Handle, jobs []NewJob, out []I
 	return again, nil
 }
 
-func (s *Store) selectUIDs(ctx context.Context, h Handle, st *statement, ids []string) (map[string]struct{}, error) {
-	rows, err := selectJSON[struct {
+// known are the ids among these of jobs that live, have ended, or are dead.
+func (s *Store) known(ctx context.Context, h Handle, ids []string) (map[string]struct{}, error) {
+	rows, err := selectRows[struct {
 		UID string `db:"uid"`
-	}](ctx, s, h, st, ids)
+	}](ctx, h, s.text(knownSQL), document(ids))
 	if err != nil {
 		return nil, err
 	}

@@ -2,7 +2,6 @@ package store
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 )
 
@@ -63,15 +62,11 @@ func (s *Store) List(ctx context.Context, f JobFilter) ([]Job, error) {
 	if len(states) == 0 {
 		states = []State{Waiting, Running, Scheduled, Completed, Cancelled}
 	}
-	doc, err := json.Marshal(states)
-	if err != nil {
-		return nil, fmt.Errorf("list jobs: %w", err)
-	}
 	before := f.Before
 	if before == 0 {
 		before = 1<<63 - 1
 	}
-	jobs, err := selectRows[Job](ctx, s.read, s.text(listSQL), before, string(doc), f.Task, f.Queue, f.Limit)
+	jobs, err := selectRows[Job](ctx, s.read, s.text(listSQL), before, document(states), f.Task, f.Queue, f.Limit)
 	if err != nil {
 		return nil, fmt.Errorf("list jobs: %w", err)
 	}

@@ -171,10 +171,6 @@ func (s *Store) lockRows(ctx context.Context, t *tx, declared []Declared) ([]Lim
 	for i, l := range declared {
 		names[i] = l.Name
 	}
-	doc, err := json.Marshal(names)
-	if err != nil {
-		return nil, 0, fmt.Errorf("encode the limits' names: %w", err)
-	}
 	type lockedRow struct {
 		Limit
 		Name sql.NullString `db:"name"`
@@ -186,7 +182,7 @@ func (s *Store) lockRows(ctx context.Context, t *tx, declared []Declared) ([]Lim
 	if now, ok := given.(int64); ok && len(names) == 0 {
 		return nil, now, nil
 	}
-	rows, err := selectRows[lockedRow](ctx, t, s.text(lockLimitsSQL), string(doc), given)
+	rows, err := selectRows[lockedRow](ctx, t, s.text(lockLimitsSQL), document(names), given)
 	if err != nil {
 		return nil, 0, fmt.Errorf("lock limits: %w", err)
 	}

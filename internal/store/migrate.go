@@ -97,11 +97,11 @@ var (
 
 	foreignSQL = &statement{
 		postgres: `
-select c.relname from pg_class c join pg_namespace n on n.oid = c.relnamespace
+select c.relname as name from pg_class c join pg_namespace n on n.oid = c.relnamespace
 where n.nspname = coalesce(nullif($2, ''), current_schema())
   and c.relname = any(array(select value from json_array_elements_text($1::json)))
 order by 1 limit 1`,
-		sqlite: `select name as relname from sqlite_schema where name in (select value from json_each($1)) and $2 = '' order by 1 limit 1`,
+		sqlite: `select name from sqlite_schema where name in (select value from json_each($1)) and $2 = '' order by 1 limit 1`,
 	}
 )
 
@@ -127,9 +127,9 @@ func (s *Store) prepareSchema(ctx context.Context, p *goose.Provider) error {
 	if err != nil || have > 0 {
 		return err
 	}
-	foreign, err := selectJSON[struct {
-		Name string `db:"relname"`
-	}](ctx, s, s.read, foreignSQL, tables, s.target.schema)
+	foreign, err := selectRows[struct {
+		Name string `db:"name"`
+	}](ctx, s.read, s.text(foreignSQL), document(tables), s.target.schema)
 	if err != nil {
 		return fmt.Errorf("database %s: cannot read its schema: %w", s, err)
 	}

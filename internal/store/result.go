@@ -3,7 +3,6 @@ package store
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"fmt"
 	"slices"
 )
@@ -234,13 +233,9 @@ func (s *Store) late(ctx context.Context, t *tx, set []Result) ([]Result, error)
 	for i, r := range set {
 		uids[i] = r.UID
 	}
-	doc, err := json.Marshal(uids)
-	if err != nil {
-		return nil, fmt.Errorf("encode ids: %w", err)
-	}
 	rows, err := selectRows[struct {
 		UID string `db:"uid"`
-	}](ctx, t, s.text(settledSQL), s.ids(ids), s.ids(claims), string(doc))
+	}](ctx, t, s.text(settledSQL), s.ids(ids), s.ids(claims), document(uids))
 	if err != nil {
 		return nil, fmt.Errorf("look for late results: %w", err)
 	}

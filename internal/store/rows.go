@@ -9,12 +9,12 @@ import (
 )
 
 // selectJSON asks with one set, as a JSON document in $1.
-func selectJSON[T any](ctx context.Context, s *Store, h Handle, st *statement, set any, more ...any) ([]T, error) {
+func selectJSON[T any](ctx context.Context, s *Store, h Handle, st *statement, set any) ([]T, error) {
 	doc, err := json.Marshal(set)
 	if err != nil {
 		return nil, fmt.Errorf("encode a set of parameters: %w", err)
 	}
-	return selectRows[T](ctx, h, s.text(st), append([]any{string(doc)}, more...)...)
+	return selectRows[T](ctx, h, s.text(st), string(doc))
 }
 
 // selectRows reads all rows of a question.
@@ -39,6 +39,15 @@ func (s *Store) execJSON(ctx context.Context, h Handle, st *statement, set any, 
 		return 0, fmt.Errorf("encode a set of parameters: %w", err)
 	}
 	return s.exec(ctx, h, st, append([]any{string(doc)}, more...)...)
+}
+
+// document is a set as one parameter, a JSON array: [] where there is none.
+func document[T ~string | ~int64 | ~int16](set []T) string {
+	if len(set) == 0 {
+		return "[]"
+	}
+	doc, _ := json.Marshal(set) // texts and numbers always encode
+	return string(doc)
 }
 
 // exec runs a statement and returns how many rows it touched.

@@ -272,3 +272,10 @@ func withDatabase(t testing.TB, dsn, name string) string {
 	u.Path = "/" + name
 	return u.String()
 }
+
+func size(t testing.TB, path string) int64 {
+	t.Helper()
+	info, err := os.Stat(path)
+	require.NoError(t, err)
+	return info.Size()
+}

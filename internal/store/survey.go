@@ -2,7 +2,6 @@ package store
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 )
 
@@ -17,7 +16,8 @@ type Survey struct {
 }
 
 // The lines are found by skipping through the line index, a probe each,
-// whatever the backlog.
+// whatever the backlog. A hold that lies behind the clock by more than a second
+// is none: the clock stepped back.
 var surveySQL = &statement{
 	postgres: `
 with recursive l(task, queue) as (
@@ -28,7 +28,7 @@ with recursive l(task, queue) as (
     from l where l.queue is not null
 )
 select 'line' as kind, task as name, queue, 0::bigint as at from l where queue is not null
-union all select 'limit', name, '', held_until from weir_limits
+union all select 'limit', name, '', case when held_from <= coalesce($3::bigint, ` + pgNow + `) + 1000000 then held_until else 0 end from weir_limits
 where key = '' and name = any(array(select value from json_array_elements_text($2::json)))
 union all select 'due', '', '', min(run_at) from weir_jobs where state = 2
 union all select 'lease', '', '', min(lease_until) from weir_jobs where lease_until is not null
@@ -41,7 +41,8 @@ with recursive l(task, queue) as (
     from l where l.queue is not null
 )
 select 'line' as kind, task as name, queue, 0 as at from l where queue is not null
-union all select 'limit', name, '', held_until from weir_limits where key = '' and name in (select value from json_each($2))
+union all select 'limit', name, '', case when held_from <= $3 + 1000000 then held_until else 0 end from weir_limits
+where key = '' and name in (select value from json_each($2))
 union all select 'due', '', '', min(run_at) from weir_jobs where state = 2
 union all select 'lease', '', '', min(lease_until) from weir_jobs where lease_until is not null
 union all select 'now', '', '', $3`,
@@ -51,14 +52,6 @@ union all select 'now', '', '', $3`,
 // limits, and the next times at which something is due.
 func (s *Store) Survey(ctx context.Context, tasks, limits []string) (Survey, error) {
 	out := Survey{Held: map[string]int64{}}
-	taskDoc, err := json.Marshal(tasks)
-	if err != nil {
-		return out, fmt.Errorf("encode tasks: %w", err)
-	}
-	limitDoc, err := json.Marshal(limits)
-	if err != nil {
-		return out, fmt.Errorf("encode limits: %w", err)
-	}
 	db := s.read
 	if s.engine != nil {
 		db = s.engine
@@ -68,7 +61,7 @@ func (s *Store) Survey(ctx context.Context, tasks, limits []string) (Survey, err
 		Name  string `db:"name"`
 		Queue string `db:"queue"`
 		At    *int64 `db:"at"`
-	}](ctx, db, s.text(surveySQL), string(taskDoc), string(limitDoc), s.given())
+	}](ctx, db, s.text(surveySQL), document(tasks), document(limits), s.given())
 	if err != nil {
 		return out, fmt.Errorf("look for work: %w", err)
 	}

@@ -3,12 +3,10 @@ package store
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"fmt"
 	"slices"
 	"time"
 
-	"github.com/jmoiron/sqlx"
 	"github.com/lib/pq"
 )
 
@@ -244,8 +242,7 @@ func (s *Store) ids(ids []int64) any {
 	if s.target.dialect == Postgres {
 		return pq.Array(ids)
 	}
-	doc, _ := json.Marshal(ids) // numbers always encode
-	return string(doc)
+	return document(ids)
 }
 
 var claimedSQL = &statement{
@@ -253,14 +250,15 @@ var claimedSQL = &statement{
 }
 
 // Claimed returns the jobs that a claim started and still has: asked after a
-// commit whose outcome is unknown.
+// commit whose outcome is unknown. It does not write, but the guards of a turn
+// keep its plan.
 func (s *Store) Claimed(ctx context.Context, claim int64) ([]Job, error) {
-	var db sqlx.QueryerContext = s.read
-	if s.engine != nil {
-		db = s.engine
-	}
 	var jobs []Job
-	if err := sqlx.SelectContext(ctx, db, &jobs, s.text(claimedSQL), claim); err != nil {
+	err := s.writeOn(ctx, s.engine, beginPostgresTurn, func(t *tx) (err error) {
+		jobs, err = selectRows[Job](ctx, t, s.text(claimedSQL), claim)
+		return err
+	})
+	if err != nil {
 		return nil, fmt.Errorf("look up claim %d: %w", claim, err)
 	}
 	return jobs, nil

@@ -13,6 +13,7 @@ type watcher struct {
 	mu     sync.Mutex
 	seen   []seen
 	before func(ctx context.Context, conn driver.Conn, text string, args []driver.NamedValue) error
+	after  func(text string) // of statements that were not prepared
 }
 
 type seen struct {
@@ -95,7 +96,11 @@ func (c *watchedConn) ExecContext(ctx context.Context, text string, args []drive
 	if err := c.watch.pass(ctx, c, text, args); err != nil {
 		return nil, err
 	}
-	return c.Conn.(driver.ExecerContext).ExecContext(ctx, text, args)
+	res, err := c.Conn.(driver.ExecerContext).ExecContext(ctx, text, args)
+	if c.watch.after != nil {
+		c.watch.after(text)
+	}
+	return res, err
 }
 
 func (c *watchedConn) QueryContext(ctx context.Context, text string, args []driver.NamedValue) (driver.Rows, error) {

@@ -23,6 +23,9 @@ func (s *Store) openWriter(ctx context.Context) (*writer, error) {
 	}
 	// The connection outlives the call that opens it.
 	conn, err := db.Connx(context.WithoutCancel(ctx))
+	if err == nil {
+		conn, err = s.forgetStatistics(ctx, db, conn)
+	}
 	if err != nil {
 		_ = db.Close()
 		return nil, fmt.Errorf("database %s: cannot be opened for writing: %w", s, err)
@@ -30,6 +33,29 @@ func (s *Store) openWriter(ctx context.Context) (*writer, error) {
 	w := &writer{db: db, conn: conn, stmts: &stmtCache{byText: map[string]*sqlx.Stmt{}}, turn: make(chan struct{}, 1)}
 	w.turn <- struct{}{}
 	return w, nil
+}
+
+var (
+	statisticsSQL = &statement{sqlite: `select count(*) from sqlite_schema where name = 'sqlite_stat1'`}
+	forgetSQL     = &statement{sqlite: `delete from sqlite_stat1 where tbl in (select value from json_each($1))`}
+)
+
+// forgetStatistics drops what an application's ANALYZE found in Weir's tables.
+// SQLite has no planner guards as PostgreSQL has: where statistics say that
+// the tables are small, it walks through them, however large they have become.
+// Without statistics it takes them for large. A connection that has read them
+// is replaced.
+func (s *Store) forgetStatistics(ctx context.Context, db *sqlx.DB, conn *sqlx.Conn) (*sqlx.Conn, error) {
+	var there int64
+	if err := conn.GetContext(ctx, &there, s.text(statisticsSQL)); err != nil || there == 0 {
+		return conn, err
+	}
+	n, err := s.exec(ctx, conn, forgetSQL, document(tables))
+	if err != nil || n == 0 {
+		return conn, err
+	}
+	(&tx{conn: conn}).discard()
+	return db.Connx(context.WithoutCancel(ctx))
 }
 
 func (w *writer) lock(ctx context.Context) error {

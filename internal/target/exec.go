@@ -26,9 +26,9 @@ type Exec struct {
 	KillAfter time.Duration
 }
 
-// DefaultKillAfter leaves a command four seconds: a scheduler that stops waits
-// five for its handlers.
-const DefaultKillAfter = 4 * time.Second
+// DefaultKillAfter leaves a command five seconds: a scheduler that stops waits
+// eight for its handlers.
+const DefaultKillAfter = 5 * time.Second
 
 // drainAfter is how long the pipes of a command that has ended stay open for
 // children that still hold them.

@@ -1,0 +1,221 @@
+package store_test
+
+import (
+	"context"
+	"database/sql"
+	"net/url"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/weirq/weir/internal/store"
+	"github.com/weirq/weir/internal/storetest"
+)
+
+func TestADSNOfSQLiteNamesAFile(t *testing.T) {
+	here, err := os.Getwd()
+	require.NoError(t, err)
+	for dsn, want := range map[string]string{
+		"sqlite:weir.db":                      filepath.Join(here, "weir.db"),
+		"sqlite:./a/../weir.db":               filepath.Join(here, "weir.db"),
+		"sqlite:/var/lib/weir.db":             "/var/lib/weir.db",
+		"sqlite:///var/lib/weir.db":           "/var/lib/weir.db",
+		"sqlite://weir.db":                    filepath.Join(here, "weir.db"),
+		"sqlite:/a b/w.db":                    "/a b/w.db",
+		"sqlite:/a?b/w.db":                    "/a?b/w.db",
+		"sqlite:/a/w.db?":                     "/a/w.db?",
+		"sqlite:/50%25#1.db":                  "/50%25#1.db",
+		"sqlite:/w.db?_pragma=cache_size(7)":  "/w.db",
+		"sqlite:/a?b.db?_pragma=cache_size=7": "/a?b.db",
+		"sqlite:/é:ü@x.db":                    "/é:ü@x.db",
+		"sqlite:file:/a%20b%3F/w.db":          "/a b?/w.db",
+		"sqlite:file:///a/w.db?cache=private": "/a/w.db",
+		"sqlite:file:weir.db":                 filepath.Join(here, "weir.db"),
+	} {
+		dialect, path, schema, shown, err := store.TargetForTest(dsn)
+		require.NoError(t, err, dsn)
+		require.Equal(t, store.SQLite, dialect)
+		require.Equal(t, want, path, dsn)
+		require.Empty(t, schema)
+		require.Equal(t, "sqlite:"+want, shown)
+	}
+}
+
+func TestADSNOfPostgreSQLIsAURL(t *testing.T) {
+	for dsn, want := range map[string]struct{ driver, schema, shown string }{
+		"postgres://u:p@h:1/d?sslmode=disable": {
+			driver: "postgres://u:p@h:1/d?binary_parameters=yes&connect_timeout=10&sslmode=disable",
+			shown:  "postgres://u:xxxxx@h:1/d?sslmode=disable",
+		},
+		"postgresql://h/d?schema=weir_2&connect_timeout=3": {
+			driver: "postgresql://h/d?binary_parameters=yes&connect_timeout=3",
+			schema: "weir_2",
+			shown:  "postgresql://h/d?connect_timeout=3&schema=weir_2",
+		},
+		"postgres://h/d?binary_parameters=no&search_path=app": {
+			driver: "postgres://h/d?binary_parameters=yes&connect_timeout=10&search_path=app",
+			shown:  "postgres://h/d?binary_parameters=no&search_path=app",
+		},
+		"postgres:///d?host=/run/postgresql&password=secret&sslpassword=secret": {
+			driver: "postgres:///d?binary_parameters=yes&connect_timeout=10&host=%2Frun%2Fpostgresql&password=secret&sslpassword=secret",
+			shown:  "postgres:///d?host=%2Frun%2Fpostgresql&password=xxxxx&sslpassword=xxxxx",
+		},
+		"postgres://u:a%40b%2F%3A@h/d": {
+			driver: "postgres://u:a%40b%2F%3A@h/d?binary_parameters=yes&connect_timeout=10",
+			shown:  "postgres://u:xxxxx@h/d",
+		},
+	} {
+		dialect, driver, schema, shown, err := store.TargetForTest(dsn)
+		require.NoError(t, err, dsn)
+		require.Equal(t, store.Postgres, dialect)
+		require.Equal(t, want.schema, schema)
+		require.Equal(t, want.shown, shown)
+		require.Equal(t, want.driver, driver)
+	}
+}
+
+func TestADSNThatIsNoneIsRefusedWithTheMendAndWithoutItsPassword(t *testing.T) {
+	const forms = `use sqlite:PATH or postgres://USER@HOST/NAME`
+	memory := `database in memory: its readers and its writer would not see each other; name a file, as in sqlite:weir.db`
+	for dsn, want := range map[string]string{
+		"":                                  `database "": no such form: ` + forms,
+		"weir.db":                           `database "weir.db": no such form: ` + forms,
+		"sqlite:":                           `database "sqlite:": no such form: ` + forms,
+		"sqlite3:weir.db":                   `database "sqlite3:weir.db": unknown kind "sqlite3": ` + forms,
+		"mysql://root:secret@h/d":           `database "mysql://root:xxxxx@h/d": unknown kind "mysql": ` + forms,
+		"host=h password=secret dbname=d":   `database "...": no such form: ` + forms,
+		"host=h password=secret:x dbname=d": `database "...": no such form: ` + forms,
+		"POSTGRES://u:secret@h/d":           `database "postgres://u:xxxxx@h/d": unknown kind "POSTGRES": ` + forms,
+		"postgres:u:secret@h/d":             `database "...": not a URL: ` + forms,
+		"postgres:/d?password=secret":       `database "postgres:/d?password=xxxxx": not a URL: ` + forms,
+		"postgres://u:secret":               `database "postgres://...": not a URL: ` + forms,
+		"postgres://u:p@secret%zz@h/d":      `database "postgres://...": not a URL: ` + forms,
+		"postgres://u:secret@h/d?a;b=1":     `database "postgres://u:xxxxx@h/d": its parameters cannot be read: separate them by &, and write % as %25`,
+		"postgres://u:secret@h/d?a=%zz":     `database "postgres://u:xxxxx@h/d": its parameters cannot be read`,
+		"postgres://h/d?schema=Weir":        `database: schema "Weir": use lower-case letters, digits and _, as in ?schema=weir`,
+		`postgres://h/d?schema=a";drop`:     `its parameters cannot be read`,
+		`postgres://h/d?schema=a"b`:         `database: schema "a\"b": use lower-case letters`,
+		"postgres://h/d?schema=1a":          `database: schema "1a": use lower-case letters`,
+		"sqlite::memory:":                   memory,
+		"sqlite:file::memory:?cache=shared": memory,
+		"sqlite:weir.db?mode=memory":        memory,
+		"sqlite:?_pragma=cache_size(1)":     memory,
+		"sqlite:w.db?a=%zz":                 `database sqlite:w.db: parameters "a=%zz": `,
+		"sqlite:file:%zz.db":                `database sqlite:file:%zz.db: not a URI: `,
+	} {
+		_, _, _, _, err := store.TargetForTest(dsn)
+		require.ErrorContains(t, err, want, dsn)
+		require.NotContains(t, err.Error(), "secret", dsn)
+		_, err = store.Open(t.Context(), dsn, store.Options{Migrate: true})
+		require.ErrorContains(t, err, want, dsn)
+	}
+}
+
+func TestNoErrorOfADatabaseThatDoesNotAnswerShowsThePassword(t *testing.T) {
+	for _, dsn := range []string{
+		"postgres://u:secret@127.0.0.1:1/d?sslmode=disable&schema=s&connect_timeout=1",
+		"postgres://u:secret@127.0.0.1:1/d?sslmode=nonsense",
+		"postgres:///d?host=127.0.0.1&port=1&user=u&password=secret&sslmode=disable",
+		"postgres://u:secret@127.0.0.1:99999/d",
+	} {
+		_, err := store.Open(t.Context(), dsn, store.Options{Migrate: true})
+		require.ErrorContains(t, err, "database postgres://")
+		require.NotContains(t, err.Error(), "secret")
+	}
+	db := storetest.Postgres(t)
+	u, err := url.Parse(db.DSN)
+	require.NoError(t, err)
+	u.User = url.UserPassword("postgres", "wrong-secret")
+	_, err = store.Open(t.Context(), u.String(), store.Options{Migrate: true})
+	require.ErrorContains(t, err, "cannot connect: pq: password authentication failed")
+	require.NotContains(t, err.Error(), "wrong-secret")
+}
+
+func TestAFileOfAnyNameIsTheOneThatIsUsed(t *testing.T) {
+	for _, name := range []string{"plain.db", "with blanks .db", "a?b.db", "50%.db", "%41.db", "a#b.db", "é&x=y+z.db", "a;b.db", "-"} {
+		path := filepath.Join(t.TempDir(), name)
+		for _, query := range []string{"", "?_pragma=cache_size(-1000)"} {
+			s, err := store.Open(t.Context(), "sqlite:"+path+query, store.Options{Migrate: true})
+			require.NoError(t, err, name)
+			_, err = s.Insert(t.Context(), newJobs("a", 1))
+			require.NoError(t, err)
+			require.NoError(t, s.Close())
+			require.FileExists(t, path)
+		}
+		files, err := os.ReadDir(filepath.Dir(path))
+		require.NoError(t, err)
+		require.LessOrEqual(t, len(files), 2, "the file, and the lock of its migrations: %v", files)
+	}
+}
+
+func TestAFileThatCannotBeUsedSaysSo(t *testing.T) {
+	dir := t.TempDir()
+	open := func(path string, opts store.Options) error {
+		_, err := store.Open(t.Context(), "sqlite:"+path, opts)
+		return err
+	}
+	missing := filepath.Join(dir, "missing.db")
+	for _, opts := range []store.Options{{}, {MustExist: true}, {MustExist: true, Migrate: true}} {
+		err := open(missing, opts)
+		require.ErrorIs(t, err, store.ErrNoDatabase)
+		require.EqualError(t, err, "database sqlite:"+missing+": no Weir database there: `weir serve` or `weir migrate up` creates it")
+		require.NoFileExists(t, missing)
+	}
+	nowhere := filepath.Join(dir, "none", "w.db")
+	require.ErrorContains(t, open(nowhere, store.Options{Migrate: true}), "database sqlite:"+nowhere+": its folder cannot be used: ")
+	require.ErrorContains(t, open(dir, store.Options{Migrate: true}), "database sqlite:"+dir+": ")
+	text := filepath.Join(dir, "text.db")
+	require.NoError(t, os.WriteFile(text, []byte("this is no database, whatever its name says, is it?"), 0o600))
+	require.ErrorContains(t, open(text, store.Options{Migrate: true}), "file is not a database")
+}
+
+// settings reads what a connection has.
+func settings(t *testing.T, query func(context.Context, string, ...any) *sql.Row) map[string]string {
+	t.Helper()
+	out := map[string]string{}
+	for _, name := range []string{"busy_timeout", "journal_mode", "synchronous", "foreign_keys", "cache_size", "query_only", "journal_size_limit", "wal_autocheckpoint"} {
+		var value string
+		require.NoError(t, query(t.Context(), `pragma `+name).Scan(&value))
+		out[name] = value
+	}
+	return out
+}
+
+func TestEveryConnectionHasTheSameSettingsAlsoThoseMadeLater(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "weir.db")
+	for query, changed := range map[string]map[string]string{
+		"": {},
+		"?_pragma=synchronous(normal)&_pragma=BUSY_TIMEOUT=1234&_pragma=cache_size(-77)": {"synchronous": "1", "busy_timeout": "1234", "cache_size": "-77"},
+		"?_busy_timeout=1234&_synchronous=normal&_pragma=%20foreign_keys(0)":             {"synchronous": "1", "busy_timeout": "1234", "foreign_keys": "0"},
+		"?_txlock=deferred": {},
+	} {
+		want := map[string]string{
+			"busy_timeout": "10000", "journal_mode": "wal", "synchronous": "2", "foreign_keys": "1", "cache_size": "-32000",
+			"query_only": "1", "journal_size_limit": "-1", "wal_autocheckpoint": "1000",
+		}
+		for name, value := range changed {
+			want[name] = value
+		}
+		s, err := store.Open(t.Context(), "sqlite:"+path+query, store.Options{Migrate: true})
+		require.NoError(t, err)
+		pool := s.ConnectionsForTest()
+		for range 2 {
+			conns := make([]*sql.Conn, 8)
+			for i := range conns {
+				conns[i], err = pool.Conn(t.Context())
+				require.NoError(t, err)
+			}
+			for _, c := range conns {
+				require.Equal(t, want, settings(t, c.QueryRowContext), query)
+				require.NoError(t, c.Close())
+			}
+			pool.SetMaxIdleConns(0) // closes them all
+			require.Zero(t, pool.Stats().OpenConnections)
+		}
+		want["query_only"], want["journal_size_limit"] = "0", "8388608"
+		require.Equal(t, want, settings(t, s.WriterForTest().QueryRowContext))
+		require.NoError(t, s.Close())
+	}
+}

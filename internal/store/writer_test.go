@@ -1,0 +1,165 @@
+package store_test
+
+import (
+	"context"
+	"database/sql"
+	"database/sql/driver"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/weirq/weir/internal/store"
+	"github.com/weirq/weir/internal/storetest"
+)
+
+// A transaction that reads first and writes later cannot wait for the lock:
+// SQLite answers "database is locked" at once.
+func TestEveryWriteOfSQLiteBeginsAsAWriter(t *testing.T) {
+	watch := &watcher{}
+	s := storetest.SQLite(t).Open(t, store.Options{Wrap: watch.wrap})
+	watch.reset()
+	everyCall(t, s)
+	begun, inTransaction := 0, map[*watchedConn]bool{}
+	writers := map[*watchedConn]bool{}
+	for _, seen := range watch.all() {
+		verb, _, _ := strings.Cut(seen.text, " ")
+		verb = strings.Fields(verb)[0]
+		switch verb {
+		case "begin":
+			require.Equal(t, "begin immediate", seen.text)
+			inTransaction[seen.conn] = true
+			writers[seen.conn] = true
+			begun++
+		case "commit", "rollback":
+			inTransaction[seen.conn] = false
+		case "insert", "update", "delete":
+			require.True(t, inTransaction[seen.conn], "outside a transaction: %s", seen.text)
+		case "select", "with", "pragma":
+		default:
+			require.Fail(t, "what does this do?", seen.text)
+		}
+	}
+	require.Len(t, writers, 1, "there is one writer")
+	require.Equal(t, 13, begun) // as many as everyCall has calls that write
+}
+
+func TestAWriteWaitsForAnotherProcessThatWrites(t *testing.T) {
+	watch := &watcher{}
+	db := storetest.SQLite(t)
+	s := db.Open(t, store.Options{Wrap: watch.wrap})
+	b := &bundle{Store: s, db: db, beside: db.SQL(t)}
+	release := b.inside(t, `update weir_limits set started = 1`)
+	begun := make(chan struct{})
+	watch.intercept(func(_ context.Context, _ driver.Conn, query string, _ []driver.NamedValue) error {
+		if query == "begin immediate" {
+			close(begun)
+		}
+		return nil
+	})
+	done := make(chan error, 1)
+	go func() {
+		_, err := s.Turn(context.WithoutCancel(t.Context()), store.TurnRequest{Sweep: true})
+		done <- err
+	}()
+	<-begun
+	_, err := s.List(t.Context(), store.JobFilter{Limit: 1}) // readers do not wait
+	require.NoError(t, err)
+	release()
+	require.NoError(t, <-done)
+}
+
+func TestManyWritersInManyStoresOnOneFileNeverFindItLocked(t *testing.T) {
+	db := storetest.SQLite(t)
+	var wg sync.WaitGroup
+	const stores, each = 3, 40
+	for range stores {
+		s := db.Open(t, store.Options{})
+		for i := range 2 {
+			wg.Go(func() {
+				for range each {
+					var err error
+					if i == 0 {
+						_, err = s.InsertOne(t.Context(), newJob("a"))
+					} else {
+						_, err = s.Turn(t.Context(), store.TurnRequest{Sweep: true, Limits: []store.Declared{declared(t, "l", "1/s")}, Admit: &admission{}})
+					}
+					if err != nil {
+						t.Error(err)
+						return
+					}
+				}
+			})
+		}
+	}
+	wg.Wait()
+	b := &bundle{beside: db.SQL(t)}
+	require.EqualValues(t, stores*each, b.count(t, `select count(*) from weir_jobs`))
+}
+
+// The file's journal is made a WAL while another program still reads the file
+// as it was: SQLite says busy at once, and the store tries again.
+func TestOpeningWaitsForAReaderOfTheFileAsItWas(t *testing.T) {
+	db := storetest.SQLite(t)
+	beside := db.SQL(t)
+	_, err := beside.ExecContext(t.Context(), `create table app (id integer)`)
+	require.NoError(t, err)
+	tx, err := beside.BeginTx(t.Context(), nil)
+	require.NoError(t, err)
+	require.NoError(t, tx.QueryRowContext(t.Context(), `select count(*) from app`).Scan(new(int)))
+	failed := make(chan struct{})
+	done := make(chan error, 1)
+	go func() {
+		s, err := store.Open(context.WithoutCancel(t.Context()), db.DSN+"?_pragma=busy_timeout(1)", store.Options{
+			Migrate: true,
+			Wrap:    func(c driver.Connector) driver.Connector { return &noticing{Connector: c, failed: failed} },
+		})
+		if err == nil {
+			err = s.Close()
+		}
+		done <- err
+	}()
+	<-failed
+	require.NoError(t, tx.Rollback())
+	require.NoError(t, <-done)
+}
+
+// noticing closes failed when a connection cannot be made.
+type noticing struct {
+	driver.Connector
+	failed chan struct{}
+	once   sync.Once
+}
+
+func (n *noticing) Connect(ctx context.Context) (driver.Conn, error) {
+	conn, err := n.Connector.Connect(ctx)
+	if err != nil {
+		n.once.Do(func() { close(n.failed) })
+	}
+	return conn, err
+}
+
+func TestTheWALIsBounded(t *testing.T) {
+	db := storetest.SQLite(t)
+	s := db.Open(t, store.Options{})
+	jobs := newJobs("a", 100)
+	for range 10 {
+		for i := range jobs {
+			jobs[i].UID, jobs[i].Args = newID(), make([]byte, 10_000)
+		}
+		_, err := s.Insert(t.Context(), jobs)
+		require.NoError(t, err)
+	}
+	var pages int
+	beside, err := sql.Open("sqlite", "file:"+strings.TrimPrefix(db.DSN, "sqlite:"))
+	require.NoError(t, err)
+	defer beside.Close()
+	require.NoError(t, beside.QueryRowContext(t.Context(), `pragma page_count`).Scan(&pages))
+	require.Greater(t, pages, 2000)
+	info, err := filepath.Glob(strings.TrimPrefix(db.DSN, "sqlite:") + "-wal")
+	require.NoError(t, err)
+	require.Len(t, info, 1)
+	require.Less(t, size(t, info[0]), int64(8<<20))
+}
