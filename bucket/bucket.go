@@ -21,6 +21,7 @@ func Full(l Limit, now int64) Bucket {
 // A Step says what [Bucket.Refill] found the clock to have done.
 type Step int
 
+// The steps of a clock.
 const (
 	StepNone  Step = iota // the clock went on, or stood still
 	StepSmall             // it stepped back by up to a second: no credit, the stamp stays
@@ -32,7 +33,7 @@ const (
 // millionth of a token is carried in the remainder, so it does not matter how often
 // or how seldom it is called. A clock that stepped back credits nothing; see [Step].
 func (b Bucket) Refill(now int64) (Bucket, Step) {
-	b.mend()
+	b = b.mended()
 	if now < b.Stamp {
 		if since(now, b.Stamp) <= second {
 			return b, StepSmall
@@ -61,8 +62,7 @@ func (b Bucket) Refill(now int64) (Bucket, Step) {
 // Take takes n whole tokens if they are there. If not, or if n is negative, it
 // returns false and b as it was. It credits no time: call [Bucket.Refill] first.
 func (b Bucket) Take(n int64) (Bucket, bool) {
-	taken := b
-	taken.mend()
+	taken := b.mended()
 	if n < 0 || n > taken.Level/Token {
 		return b, false
 	}
@@ -72,7 +72,7 @@ func (b Bucket) Take(n int64) (Bucket, bool) {
 
 // Tokens returns how many whole tokens can be taken now, 0 to 1e9.
 func (b Bucket) Tokens() int64 {
-	b.mend()
+	b = b.mended()
 	return b.Level / Token
 }
 
@@ -83,7 +83,7 @@ func (b Bucket) Tokens() int64 {
 //
 // It returns false where the bucket can never hold k tokens.
 func (b Bucket) TimeOf(k int64) (at int64, ok bool) {
-	b.mend()
+	b = b.mended()
 	if k > b.Limit.Capacity()/Token {
 		return 0, false
 	}
@@ -94,7 +94,7 @@ func (b Bucket) TimeOf(k int64) (at int64, ok bool) {
 // bucket is full if nothing is taken: the stamp if it is full already. It is
 // rounded and bounded as in [Bucket.TimeOf].
 func (b Bucket) FullAt() int64 {
-	b.mend()
+	b = b.mended()
 	return after(b.Stamp, b.wait(b.Limit.Capacity()))
 }
 
@@ -102,13 +102,13 @@ func (b Bucket) FullAt() int64 {
 // capacity; it is never raised. The remainder is converted, rounded down. Call
 // [Bucket.Refill] first, so that the time up to now is credited at the old rate.
 func (b Bucket) Switch(l Limit) Bucket {
-	b.mend()
+	b = b.mended()
 	if b.Remainder > 0 {
 		converted, _ := product(uint64(b.Remainder), uint64(l.Rate.period)).quo(uint64(b.Limit.Rate.period))
 		b.Remainder = int64(converted)
 	}
 	b.Limit = l
-	b.mend() // cuts the level to the new capacity
+	b = b.mended() // cuts the level to the new capacity
 	return b
 }
 
@@ -118,13 +118,13 @@ func (b Bucket) Switch(l Limit) Bucket {
 // is a clock that stepped back, for [Bucket.Refill].
 func (b Bucket) Repair() (repaired Bucket, changed bool) {
 	repaired = b
-	repaired.mend()
+	repaired = repaired.mended()
 	return repaired, repaired != b
 }
 
-// mend is Repair in place. Every method begins with it on its own copy, so that no
+// mended is Repair in place. Every method begins with it on its own copy, so that no
 // number, wherever it came from, gets into the arithmetic unchecked.
-func (b *Bucket) mend() {
+func (b Bucket) mended() Bucket {
 	b.Limit.Burst = min(max(b.Limit.Burst, 0), MaxBurst)
 	capacity := b.Limit.Capacity()
 	switch {
@@ -135,6 +135,7 @@ func (b *Bucket) mend() {
 	default:
 		b.Remainder = min(max(b.Remainder, 0), b.Limit.Rate.period-1)
 	}
+	return b
 }
 
 // wait returns the microseconds, rounded up, that the bucket needs from its stamp

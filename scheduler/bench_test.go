@@ -15,7 +15,7 @@ import (
 )
 
 // BenchmarkDrain runs no-op jobs with arguments of 100 bytes that were
-// enqueued before: go test -run '^$' -bench Drain ./scheduler
+// enqueued before: go test -run '^$' -bench Drain ./scheduler.
 func BenchmarkDrain(b *testing.B) {
 	for _, open := range []struct {
 		name string

@@ -60,9 +60,12 @@ func (h *heldJobs) lapsed(key store.Held, now time.Time) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	j, ok := h.jobs[key]
-	// Without the monotonic reading: it stands still while a machine sleeps.
-	return ok && !now.Round(0).Before(j.leaseUntil.Round(0))
+	return ok && past(j.leaseUntil, now)
 }
+
+// past tells whether a lease is over at now: without the monotonic reading,
+// which stands still while a machine sleeps.
+func past(until, now time.Time) bool { return !now.Round(0).Before(until.Round(0)) }
 
 func (h *heldJobs) cancelAll(cause error) {
 	for _, j := range h.all() {

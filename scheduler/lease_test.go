@@ -99,7 +99,12 @@ func (r *rig) stuck(task string, opts ...scheduler.TaskOption) *stuck {
 		s.begun <- job
 		stop := context.AfterFunc(ctx, func() { s.cause <- context.Cause(ctx) })
 		defer stop()
-		return <-s.answer
+		select {
+		case err := <-s.answer:
+			return err
+		case <-r.t.Context().Done(): // the test has failed
+			return nil
+		}
 	}, opts...))
 	return s
 }
@@ -174,6 +179,90 @@ func TestBothRunsOfAJobMayBeInOneProcess(t *testing.T) {
 		require.EqualValues(t, 1, r.s.Stats().Refused)
 		require.EqualValues(t, 2, r.s.Stats().Completed, "the second run, and the one that woke it")
 	})
+}
+
+// The late result comes together with one that counts and has the same fencing
+// token as the second run.
+func TestALateResultIsNotTakenForTheSecondRuns(t *testing.T) {
+	for _, c := range []struct {
+		name       string
+		late       error
+		second     error
+		state      queue.State
+		retried    int64
+		atOnce     bool // the second run ends in the same batch
+		completed  int64
+		wantErrors int
+	}{
+		{name: "while it runs", second: errAlways, state: queue.StateScheduled, retried: 1, completed: 1 + 2, wantErrors: 2},
+		{name: "as it fails", second: errAlways, atOnce: true, state: queue.StateScheduled, retried: 1, completed: 1 + 2, wantErrors: 2},
+		{name: "as it succeeds", late: errAlways, atOnce: true, state: queue.StateCompleted, completed: 1 + 2 + 1, wantErrors: 1},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			each(t, func(t *testing.T, r *rig) {
+				begun, lost := make(chan int), make(chan error, 9)
+				answers := map[int]chan error{1: make(chan error), 2: make(chan error)}
+				require.NoError(t, scheduler.Register(r.s, "a", func(ctx context.Context, job *queue.Job[string]) error {
+					begun <- job.Attempt
+					stop := context.AfterFunc(ctx, func() { lost <- context.Cause(ctx) })
+					defer stop()
+					select {
+					case err := <-answers[job.Attempt]:
+						return err
+					case <-t.Context().Done(): // the test has failed
+						return nil
+					}
+				}))
+				y := r.stuck("y")
+				r.task("wake", nil)
+				// Both leases run out at the same time, so both jobs come back
+				// into line together.
+				r.enqueue("y", []string{"y"})
+				r.claim("y")
+				id := r.enqueue("a", []string{"x"})[0]
+				r.faults.FailAll(renewal)
+				drained := r.aside()
+				require.Equal(t, 1, <-begun)
+				require.ErrorIs(t, until(r, time.Second, lost), scheduler.ErrLeaseLost)
+				r.enqueue("wake", []string{"look around"})
+				require.Equal(t, 2, <-begun)
+				<-y.begun
+				var claims int
+				require.NoError(t, r.db.SQL(t).QueryRowContext(t.Context(),
+					`select count(distinct claim) from weir_jobs where state = 1 and task <> 'wake'`).Scan(&claims))
+				require.Equal(t, 1, claims, "the second run and y were granted together")
+
+				// The loop is busy while both end.
+				entered, busy := make(chan struct{}), make(chan struct{})
+				r.faults.Before(grant, 1, func() {
+					close(entered)
+					<-busy
+				})
+				r.enqueue("wake", []string{"be busy"})
+				<-entered
+				answers[1] <- c.late
+				y.answer <- nil
+				if c.atOnce {
+					answers[2] <- c.second
+				}
+				require.Eventually(t, func() bool { return r.s.Delivered() >= 2 }, time.Minute, time.Millisecond)
+				close(busy)
+				if !c.atOnce {
+					require.Eventually(t, func() bool { return r.s.Stats().Completed == 3 }, time.Minute, time.Millisecond)
+					require.Equal(t, queue.StateRunning, r.get(id).State)
+					answers[2] <- c.second
+				}
+				require.NoError(t, <-drained)
+				job := r.get(id)
+				require.Equal(t, c.state, job.State)
+				require.Equal(t, 2, job.Attempt)
+				require.Len(t, job.Errors, c.wantErrors, "the lost lease, and what the second run says")
+				require.EqualValues(t, 1, r.s.Stats().Refused)
+				require.Equal(t, c.completed, r.s.Stats().Completed)
+				require.Equal(t, c.retried, r.s.Stats().Retried)
+			})
+		})
+	}
 }
 
 func TestALivingProcessKeepsItsJobsThroughMissedRenewals(t *testing.T) {
@@ -259,6 +348,10 @@ func TestWhatWasNeverHandedOverIsGivenBackUnspent(t *testing.T) {
 		r.task("a", nil, scheduler.RateLimit("2/d"), scheduler.MaxRetries(0))
 		id := r.enqueue("a", []string{"x"})[0]
 		r.faults.Before(grant, 1, func() { r.clock.Advance(time.Minute) })
+		r.drain()
+		require.Zero(t, r.count())
+		r.wants(id, queue.StateWaiting, epoch.Add(time.Minute), 0)
+		require.Zero(t, r.get(id).Attempt)
 		r.drain()
 		require.Equal(t, []start{{time.Minute, "a", "x", 1}}, r.ledger())
 		job := r.get(id)

@@ -140,8 +140,16 @@ func due(at, now time.Time) bool { return !at.IsZero() && !now.Before(at) }
 // collect takes what handlers and producers delivered.
 func (s *Scheduler) collect() {
 	results, lines, dueAt := s.mail.collect()
-	s.results = append(s.results, results...)
 	s.running -= len(results)
+	for _, r := range results {
+		// The database is told of claims as a set: what was started anew here
+		// must not be taken for the attempt that ended.
+		if j, ok := s.latest[r.ID]; ok && j.row.Claim.Int64 != r.Claim {
+			s.refuse(r)
+			continue
+		}
+		s.results = append(s.results, r)
+	}
 	s.counters.running.Store(int64(s.running))
 	s.arrive(lines)
 	if dueAt != 0 {
@@ -243,17 +251,18 @@ func (s *Scheduler) plan(now time.Time, starting bool) *look {
 func (s *Scheduler) turn(ctx context.Context, k *look, sweep bool) error {
 	req := store.TurnRequest{Results: s.results, Sweep: sweep, Lease: s.config.lease}
 	if k != nil {
-		req.Claim = int64(s.config.random() >> 1) //nolint:gosec // 63 bits fit
+		req.Claim = int64(s.config.random() >> 1)
 		req.Admit = k
 		for _, l := range k.limits {
 			req.Limits = append(req.Limits, l.limit.Declared)
 		}
 	}
+	began := s.clock.Now()
 	out, err := s.store.Turn(ctx, req)
 	if errors.Is(err, store.ErrOutcomeUnknown) {
 		// The results are written again; what was claimed is ours if it is there.
 		jobs, lookErr := s.claimed(ctx, req.Claim)
-		s.launch(jobs)
+		s.launch(jobs, began) //nolint:contextcheck // a stop cancels handlers later, by itself
 		return errors.Join(err, lookErr)
 	}
 	if err != nil {
@@ -262,8 +271,11 @@ func (s *Scheduler) turn(ctx context.Context, k *look, sweep bool) error {
 	s.recover()
 	s.counters.looks.Add(1)
 	s.count(s.results, out.Refused)
+	for _, r := range s.results {
+		delete(s.latest, r.ID)
+	}
 	s.results = nil
-	s.launch(out.Started)
+	s.launch(out.Started, out.At) //nolint:contextcheck // a stop cancels handlers later, by itself
 	if sweep {
 		s.swept(out.Swept)
 	}

@@ -35,11 +35,12 @@ type Scheduler struct {
 
 	// What follows belongs to the goroutine that runs the loop.
 	lines    map[store.Line]*line
-	running  int            // jobs started here that have not reported
-	results  []store.Result // reported, not yet written
-	dueAt    time.Time      // the next scheduled job, or the zero time
-	leaseAt  time.Time      // the next lease to run out, or the zero time
-	surveyAt time.Time      // when to look around again
+	running  int                // jobs started here that have not reported
+	latest   map[int64]*heldJob // the last start of each job here whose end is not written
+	results  []store.Result     // reported, not yet written
+	dueAt    time.Time          // the next scheduled job, or the zero time
+	leaseAt  time.Time          // the next lease to run out, or the zero time
+	surveyAt time.Time          // when to look around again
 	shedLog  shedLog
 	trouble  trouble
 
@@ -57,12 +58,12 @@ func New(client *queue.Client, opts ...Option) (*Scheduler, error) {
 		},
 		store: client.Store(),
 		tasks: map[string]*task{},
-		lines: map[store.Line]*line{},
+		lines: map[store.Line]*line{}, latest: map[int64]*heldJob{},
 	}
 	s.clock = s.store.Clock()
 	s.mail.init()
 	s.held.jobs = map[store.Held]*heldJob{}
-	var errs []error
+	errs := make([]error, 0, len(opts))
 	for _, o := range opts {
 		errs = append(errs, o.apply(&s.config))
 	}
@@ -124,7 +125,7 @@ func (s *Scheduler) Validate() error {
 func (s *Scheduler) Run(ctx context.Context) error {
 	if err := s.begin(ctx); err != nil {
 		if ctx.Err() != nil {
-			return nil // stopped before it began
+			return nil //nolint:nilerr // stopped before it began
 		}
 		return err
 	}

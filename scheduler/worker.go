@@ -23,15 +23,26 @@ var (
 // ErrTimeout is the cause of a context that ended at the task's timeout.
 var ErrTimeout = errors.New("timed out")
 
-// launch hands started jobs to their handlers.
-func (s *Scheduler) launch(jobs []store.Job) {
+// launch hands jobs that were started at a time to their handlers.
+func (s *Scheduler) launch(jobs []store.Job, at time.Time) {
+	s.counters.started.Add(int64(len(jobs)))
+	until := at.Add(s.config.lease)
+	if past(until, s.clock.Now()) { // suspended since the grant: they may run elsewhere
+		for _, row := range jobs {
+			s.results = append(s.results, store.Result{ID: row.ID, UID: row.UID, Claim: row.Claim.Int64, Outcome: store.GiveBack})
+		}
+		return
+	}
 	s.running += len(jobs)
 	s.counters.running.Store(int64(s.running))
-	s.counters.started.Add(int64(len(jobs)))
-	until := s.clock.Now().Add(s.config.lease)
 	for _, row := range jobs {
 		ctx, cancel := context.WithCancelCause(context.Background())
 		j := &heldJob{row: row, cancel: cancel, leaseUntil: until}
+		if old, ok := s.latest[row.ID]; ok {
+			s.loseLease(old)
+			s.held.remove(old.key())
+		}
+		s.latest[row.ID] = j
 		s.held.add(j)
 		s.work.Go(func() { s.handle(ctx, j) })
 	}
@@ -162,13 +173,18 @@ func safeText(err error) (text string) {
 	return err.Error()
 }
 
+// refuse counts a result that comes too late: the job was started again.
+func (s *Scheduler) refuse(r store.Result) {
+	s.counters.refused.Add(1)
+	s.log.Warn("late_result_refused", "job_id", r.UID)
+}
+
 // count sums up written results, and logs what failed.
 func (s *Scheduler) count(results, refused []store.Result) {
 	late := make(map[int64]struct{}, len(refused))
 	for _, r := range refused {
 		late[r.ID] = struct{}{}
-		s.counters.refused.Add(1)
-		s.log.Warn("late_result_refused", "job_id", r.UID)
+		s.refuse(r)
 	}
 	for _, r := range results {
 		if _, refused := late[r.ID]; refused {

@@ -39,7 +39,7 @@ func TestCheckPrintsTheBoundAndTheShareOfEachLimit(t *testing.T) {
 	limit, ok := limits[3].(map[string]any)
 	require.True(t, ok)
 	assert.Equal(t, words("name rate burst capacity bound hold share tasks queues"), keys(limit))
-	assert.Equal(t, []any{"stripe", "1.5/s", "0.997"}, []any{limit["name"], limit["rate"], limit["share"].(interface{ String() string }).String()}) //nolint:forcetypeassert // it would fail the test
+	assert.Equal(t, []any{"stripe", "1.5/s", "0.997"}, []any{limit["name"], limit["rate"], limit["share"].(interface{ String() string }).String()})
 }
 
 func TestCheckReportsEveryFaultOfEveryFile(t *testing.T) {

@@ -62,7 +62,7 @@ func TestDeadLettersAreListedShownAndCounted(t *testing.T) {
 		errs, ok := entry["errors"].([]any)
 		require.True(t, ok)
 		require.Len(t, errs, 1)
-		assert.Equal(t, words("attempt at error"), keys(errs[0].(map[string]any))) //nolint:forcetypeassert // it would fail the test
+		assert.Equal(t, words("attempt at error"), keys(errs[0].(map[string]any)))
 		jobID, ok := entry["job_id"].(string)
 		require.True(t, ok)
 		assert.Equal(t, entry, b.json(t, "dlq", "show", jobID))
@@ -77,7 +77,7 @@ func TestDeadLettersAreListedShownAndCounted(t *testing.T) {
 		groups, ok := stats["groups"].([]any)
 		require.True(t, ok)
 		require.Len(t, groups, 2)
-		assert.Equal(t, words("kind task reason count"), keys(groups[0].(map[string]any))) //nolint:forcetypeassert // it would fail the test
+		assert.Equal(t, words("kind task reason count"), keys(groups[0].(map[string]any)))
 		assert.Regexp(t, `(?m)^shed +sample +3 +rate_limit: task:sample 2/h$`, b.ok(t, "dlq", "stats"))
 	})
 }
@@ -100,7 +100,7 @@ func TestReplayMakesNewJobs(t *testing.T) {
 		graves(t, b)
 		ids := []string{}
 		for _, l := range items(t, b.json(t, "dlq", "list", "--kind", "failed")) {
-			ids = append(ids, l["id"].(string)) //nolint:forcetypeassert // it would fail the test
+			ids = append(ids, l["id"].(string))
 		}
 		out := b.ok(t, "dlq", "replay", ids[0])
 		require.Regexp(t, `^\d+ replayed as [0-9a-f-]{36}\n$`, out)
@@ -119,7 +119,7 @@ func TestReplayMakesNewJobs(t *testing.T) {
 		assert.Equal(t, "0 dead letters replayed, 0 skipped\n", b.ok(t, "dlq", "replay", "--task", "sample"), "what was shed wants --kind shed")
 		doc := b.json(t, "dlq", "replay", "--kind", "shed")
 		assert.Equal(t, words("replayed skipped first_skipped"), keys(doc))
-		assert.Equal(t, "3", doc["replayed"].(interface{ String() string }).String()) //nolint:forcetypeassert // it would fail the test
+		assert.Equal(t, "3", doc["replayed"].(interface{ String() string }).String())
 		assert.Empty(t, items(t, b.json(t, "dlq", "list")))
 	})
 }

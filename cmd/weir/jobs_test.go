@@ -41,7 +41,7 @@ func TestJobsAreListedByStateTaskAndQueue(t *testing.T) {
 			doc := b.json(t, append([]string{"jobs", "list"}, c.args...)...)
 			ids := []string{}
 			for _, job := range items(t, doc) {
-				ids = append(ids, job["id"].(string)) //nolint:forcetypeassert // it would fail the test
+				ids = append(ids, job["id"].(string))
 				assert.Equal(t, words(jobKeys), keys(job))
 			}
 			assert.Equal(t, c.want, ids, "%v", c.args)

@@ -115,8 +115,8 @@ func flood(ctx context.Context, client *queue.Client) error {
 
 func showLimits(ctx context.Context, client *queue.Client) error {
 	limits, err := client.Limits(ctx)
-	if ctx.Err() != nil {
-		return nil // the show is over
+	if errors.Is(err, context.DeadlineExceeded) {
+		err = nil // the show is over
 	}
 	for _, l := range limits {
 		fmt.Printf("%-20s %7s   level %6.2f of %3.0f   started %4d   waiting %4d   deferred %4d   shed %4d\n",

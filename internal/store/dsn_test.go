@@ -3,6 +3,7 @@ package store_test
 import (
 	"context"
 	"database/sql"
+	"maps"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -195,9 +196,7 @@ func TestEveryConnectionHasTheSameSettingsAlsoThoseMadeLater(t *testing.T) {
 			"busy_timeout": "10000", "journal_mode": "wal", "synchronous": "2", "foreign_keys": "1", "cache_size": "-32000",
 			"query_only": "1", "journal_size_limit": "-1", "wal_autocheckpoint": "1000",
 		}
-		for name, value := range changed {
-			want[name] = value
-		}
+		maps.Copy(want, changed)
 		s, err := store.Open(t.Context(), "sqlite:"+path+query, store.Options{Migrate: true})
 		require.NoError(t, err)
 		pool := s.ConnectionsForTest()

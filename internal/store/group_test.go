@@ -37,7 +37,7 @@ func (g *gate) at(prefix string) func(context.Context, driver.Conn, string, []dr
 func TestInsertsThatArriveDuringACommitShareTheNext(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, db storetest.Database) {
 		watch, commit := &watcher{}, newGate()
-		s := db.Open(t, store.Options{Wrap: watch.wrap})
+		s := open(t, db, store.Options{Wrap: watch.wrap})
 		watch.reset()
 		watch.intercept(commit.at("commit"))
 		errs := make([]error, 50)
@@ -69,7 +69,7 @@ func TestInsertsThatArriveDuringACommitShareTheNext(t *testing.T) {
 func TestAJobThatCannotBeStoredDoesNotTakeItsGroupAlong(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, db storetest.Database) {
 		watch, commit := &watcher{}, newGate()
-		s := db.Open(t, store.Options{Wrap: watch.wrap})
+		s := open(t, db, store.Options{Wrap: watch.wrap})
 		if db.Dialect == store.SQLite {
 			_, err := db.SQL(t).ExecContext(t.Context(),
 				`create trigger test_refuse before insert on weir_jobs when new.uid = 'no' begin select raise(abort, 'refused'); end`)
@@ -106,7 +106,7 @@ func TestAJobThatCannotBeStoredDoesNotTakeItsGroupAlong(t *testing.T) {
 func TestAnInsertThatIsGivenUpDoesNotHoldUpTheOthers(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, db storetest.Database) {
 		watch, commit := &watcher{}, newGate()
-		s := db.Open(t, store.Options{Wrap: watch.wrap})
+		s := open(t, db, store.Options{Wrap: watch.wrap})
 		watch.intercept(commit.at("commit"))
 		impatient, stay := newJob("a"), newJob("a")
 		ctx, cancel := context.WithCancel(t.Context())
@@ -145,7 +145,7 @@ func TestAnInsertThatIsGivenUpDoesNotHoldUpTheOthers(t *testing.T) {
 func TestABulkInsertThatIsCutOffStoresNothing(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, db storetest.Database) {
 		watch := &watcher{}
-		s := db.Open(t, store.Options{Wrap: watch.wrap, MaxConns: 1})
+		s := open(t, db, store.Options{Wrap: watch.wrap, MaxConns: 1})
 		ctx, cancel := context.WithCancel(t.Context())
 		statements := 0
 		watch.intercept(func(_ context.Context, _ driver.Conn, query string, _ []driver.NamedValue) error {

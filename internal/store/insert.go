@@ -154,13 +154,15 @@ func chunks(jobs []NewJob, todo []int) func(yield func([]int) bool) {
 
 // storedRow is what an insert says of a row it made.
 type storedRow struct {
-	UID string `db:"uid"`
 	Line
-	State State `db:"state"`
-	RunAt int64 `db:"run_at"`
+
+	UID   string `db:"uid"`
+	State State  `db:"state"`
+	RunAt int64  `db:"run_at"`
 }
 
-var insertSQL = &statement{postgres: `
+var insertSQL = &statement{
+	postgres: `
 with c as materialized (select coalesce($1::bigint, ` + pgNow + `) as now),
 r as (
     select r.*, case when r.at <> 0 then r.at else c.now + r.delay end as due, c.now
@@ -331,8 +333,9 @@ type uniqueName struct {
 }
 
 type holder struct {
-	UID string `db:"uid"`
 	uniqueName
+
+	UID string `db:"uid"`
 }
 
 // settleLost answers jobs that were not stored because one that was live then

@@ -196,28 +196,26 @@ func TestACallThatFailsLateStoresNothing(t *testing.T) {
 func TestLargeArgumentsGoInStatementsOfFourMiB(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, db storetest.Database) {
 		watch := &watcher{}
-		s := db.Open(t, store.Options{Wrap: watch.wrap})
-		mib := bytes.Repeat([]byte{7}, 1<<20)
-		jobs := newJobs("a", 9)
-		for i := range jobs {
-			jobs[i].Args = mib
+		s := open(t, db, store.Options{Wrap: watch.wrap})
+		jobs := newJobs("a", 4)
+		for i, size := range []int{2 << 20, 2 << 20, 1, 4<<20 + 1} { // the last is more than a statement's worth alone
+			jobs[i].Args = make([]byte, size)
 		}
-		jobs[8].Args = bytes.Repeat([]byte{7}, 5<<20) // more than a statement's worth alone
 		watch.reset()
 		_, err := s.Insert(t.Context(), jobs)
 		require.NoError(t, err)
 		require.Equal(t, 3, watch.matching("insert into"))
-		got, found, err := s.Get(t.Context(), jobs[8].UID)
+		got, found, err := s.Get(t.Context(), jobs[3].UID)
 		require.NoError(t, err)
 		require.True(t, found)
-		require.EqualValues(t, 5<<20, got.ArgsSize)
+		require.EqualValues(t, 4<<20+1, got.ArgsSize)
 	})
 }
 
 func TestNoStatementCarriesMoreThanAThousandJobs(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, db storetest.Database) {
 		watch := &watcher{}
-		s := db.Open(t, store.Options{Wrap: watch.wrap})
+		s := open(t, db, store.Options{Wrap: watch.wrap})
 		watch.reset()
 		_, err := s.Insert(t.Context(), newJobs("a", 2001))
 		require.NoError(t, err)

@@ -28,8 +28,8 @@ func (b *bundle) inside(t testing.TB, query string, args ...any) (end func()) {
 // the first and sees what it left.
 func TestTurnsOnOneLimitComeOneAfterTheOther(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, db storetest.Database) {
-		s := db.Open(t, store.Options{})
-		other := db.Open(t, store.Options{})
+		s := open(t, db, store.Options{})
+		other := open(t, db, store.Options{})
 		d := declared(t, "task:a", "1000/h")
 		require.NoError(t, s.Register(t.Context(), nil, []store.Declared{d}))
 		const rounds = 10
@@ -81,8 +81,8 @@ func (s *spending) Decide([][]store.Candidate) store.Plan {
 
 func TestTheClockIsReadAfterTheLimitIsLocked(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, db storetest.Database) {
-		s := db.Open(t, store.Options{})
-		b := &bundle{Store: s, db: db, beside: db.SQL(t)}
+		b := setup(t, db)
+		s := b.db.Open(t, store.Options{}) // its clock is the real one
 		limits := []store.Declared{declared(t, "a", "1/s"), declared(t, "b", "1/s")}
 		require.NoError(t, s.Register(t.Context(), nil, limits))
 		for _, held := range []string{"a", "b"} {

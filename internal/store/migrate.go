@@ -44,7 +44,7 @@ func OpenForMigration(ctx context.Context, dsn string, create bool) (*Store, err
 
 // checkSchema makes sure the schema is this program's, migrating if allowed.
 func (s *Store) checkSchema(ctx context.Context, opts Options) error {
-	p, done, err := s.provider(ctx)
+	p, done, err := s.provider()
 	if err != nil {
 		return err
 	}
@@ -68,7 +68,7 @@ func (s *Store) checkSchema(ctx context.Context, opts Options) error {
 
 // MigrateUp brings the schema to this program's version.
 func (s *Store) MigrateUp(ctx context.Context) error {
-	p, done, err := s.provider(ctx)
+	p, done, err := s.provider()
 	if err != nil {
 		return err
 	}
@@ -146,7 +146,7 @@ func (s *Store) prepareSchema(ctx context.Context, p *goose.Provider) error {
 // MigrateDown takes the newest version of the schema away, and what was
 // stored in it.
 func (s *Store) MigrateDown(ctx context.Context) error {
-	p, done, err := s.provider(ctx)
+	p, done, err := s.provider()
 	if err != nil {
 		return err
 	}
@@ -164,7 +164,7 @@ func (s *Store) MigrateDown(ctx context.Context) error {
 
 // MigrationStatus lists the versions this program knows.
 func (s *Store) MigrationStatus(ctx context.Context) ([]MigrationStatus, error) {
-	p, done, err := s.provider(ctx)
+	p, done, err := s.provider()
 	if err != nil {
 		return nil, err
 	}
@@ -216,7 +216,7 @@ func (s *Store) migrationTable() string {
 	return s.target.schema + "." + migrationTable
 }
 
-func (s *Store) provider(ctx context.Context) (*goose.Provider, func(), error) {
+func (s *Store) provider() (*goose.Provider, func(), error) {
 	pairs, err := migrations.For(string(s.target.dialect))
 	if err != nil {
 		return nil, nil, err

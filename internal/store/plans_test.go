@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql/driver"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"regexp"
@@ -134,7 +135,7 @@ func queryAll(ctx context.Context, conn driver.Conn, query string, args []driver
 	defer rows.Close()
 	for {
 		row := make([]driver.Value, len(rows.Columns()))
-		if err := rows.Next(row); err == io.EOF {
+		if err := rows.Next(row); errors.Is(err, io.EOF) {
 			return out, nil
 		} else if err != nil {
 			return nil, err
@@ -164,15 +165,18 @@ var intended = []struct {
 	{"claimed", `^select id, uid, [^$?]* where lease_until is not null and claim`, []string{"weir_jobs_lease"}, []string{"weir_jobs_lease"}},
 	{
 		"survey", `^with recursive l`,
-		[]string{"weir_jobs_lease", "weir_jobs_line", "weir_jobs_scheduled"}, []string{"weir_jobs_lease", "weir_jobs_line", "weir_jobs_scheduled"},
+		[]string{"weir_jobs_lease", "weir_jobs_line", "weir_jobs_scheduled"},
+		[]string{"weir_jobs_lease", "weir_jobs_line", "weir_jobs_scheduled"},
 	},
 	{
-		"late", `^select uid from weir_jobs where id`,
-		[]string{"weir_dead_job", "weir_history_pkey", "weir_jobs_pkey"}, []string{"primary key", "weir_dead_job"},
+		"late", `^select uid, claim from weir_jobs where id`,
+		[]string{"weir_dead_job", "weir_history_pkey", "weir_jobs_pkey"},
+		[]string{"primary key", "weir_dead_job"},
 	},
 	{
 		"known", `^select uid from weir_jobs where uid`,
-		[]string{"weir_dead_job", "weir_history_uid", "weir_jobs_uid"}, []string{"weir_dead_job", "weir_history_uid", "weir_jobs_uid"},
+		[]string{"weir_dead_job", "weir_history_uid", "weir_jobs_uid"},
+		[]string{"weir_dead_job", "weir_history_uid", "weir_jobs_uid"},
 	},
 	{"holders", `^select j\.uid`, []string{"weir_jobs_unique"}, []string{"weir_jobs_unique"}},
 	{"cancel", `insert into weir_history [^$?]*queue, 4,`, []string{"weir_jobs_uid"}, []string{"weir_jobs_uid"}},

@@ -213,14 +213,14 @@ func pairs(set []Result) (ids, claims []int64) {
 // Where results of these claims went that are no longer running.
 var settledSQL = &statement{
 	postgres: `
-select uid from weir_jobs where id = any($1::bigint[]) and claim = any($2::bigint[]) and state <> 1
-union all select uid from weir_history where id = any($1::bigint[]) and claim = any($2::bigint[])
-union all select job_id from weir_dead
+select uid, claim from weir_jobs where id = any($1::bigint[]) and claim = any($2::bigint[]) and state <> 1
+union all select uid, claim from weir_history where id = any($1::bigint[]) and claim = any($2::bigint[])
+union all select job_id, claim from weir_dead
 where job_id = any(array(select value::uuid from json_array_elements_text($3::json))) and claim = any($2::bigint[])`,
 	sqlite: `
-select uid from weir_jobs where id in (select value from json_each($1)) and claim in (select value from json_each($2)) and state <> 1
-union all select uid from weir_history where id in (select value from json_each($1)) and claim in (select value from json_each($2))
-union all select job_id from weir_dead
+select uid, claim from weir_jobs where id in (select value from json_each($1)) and claim in (select value from json_each($2)) and state <> 1
+union all select uid, claim from weir_history where id in (select value from json_each($1)) and claim in (select value from json_each($2))
+union all select job_id, claim from weir_dead
 where job_id in (select value from json_each($3)) and claim in (select value from json_each($2))`,
 }
 
@@ -233,19 +233,21 @@ func (s *Store) late(ctx context.Context, t *tx, set []Result) ([]Result, error)
 	for i, r := range set {
 		uids[i] = r.UID
 	}
-	rows, err := selectRows[struct {
-		UID string `db:"uid"`
-	}](ctx, t, s.text(settledSQL), s.ids(ids), s.ids(claims), document(uids))
+	type attempt struct {
+		UID   string `db:"uid"`
+		Claim int64  `db:"claim"`
+	}
+	rows, err := selectRows[attempt](ctx, t, s.text(settledSQL), s.ids(ids), s.ids(claims), document(uids))
 	if err != nil {
 		return nil, fmt.Errorf("look for late results: %w", err)
 	}
-	settled := make(map[string]struct{}, len(rows))
-	for _, r := range rows {
-		settled[r.UID] = struct{}{}
+	settled := make(map[attempt]struct{}, len(rows))
+	for _, a := range rows {
+		settled[a] = struct{}{}
 	}
 	var late []Result
 	for _, r := range set {
-		if _, ok := settled[r.UID]; !ok {
+		if _, ok := settled[attempt{r.UID, r.Claim}]; !ok {
 			late = append(late, r)
 		}
 	}

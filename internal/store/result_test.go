@@ -148,7 +148,7 @@ func TestAResultThatIsWrittenAgainIsNotLate(t *testing.T) {
 func TestResultsWhoseReplyWasLostAreWrittenOnce(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, db storetest.Database) {
 		faults := &storetest.Faults{}
-		s := db.Open(t, store.Options{Wrap: faults.Wrap})
+		s := open(t, db, store.Options{Wrap: faults.Wrap})
 		jobs := newJobs("a", 3)
 		_, err := s.Insert(t.Context(), jobs)
 		require.NoError(t, err)
@@ -248,6 +248,22 @@ func TestLateResultsAreToldFromTheGoodOnesBesideThem(t *testing.T) {
 	})
 }
 
+// Claims are matched as a set: that a job is settled under the claim of another
+// result does not make its own any better.
+func TestALateResultBesideOneOfTheClaimThatTookTheJobIsLate(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, db storetest.Database) {
+		b := setup(t, db)
+		late := end(b.running(t, 1, newJob("a")), store.Done)
+		b.turn(t, store.TurnRequest{Results: []store.Result{end(b.stored(t, late.UID), store.Lost)}})
+		b.insert(t, newJob("a"))
+		jobs := b.grant(t, 2, "a", 2)
+		require.Len(t, jobs, 2)
+		b.turn(t, store.TurnRequest{Results: []store.Result{end(jobs[0], store.Done)}})
+		out := b.turn(t, store.TurnRequest{Results: []store.Result{late, end(jobs[1], store.Done)}})
+		require.Equal(t, []store.Result{late}, out.Refused)
+	})
+}
+
 func TestAResultBroughtTwiceAtOnceCountsOnce(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, db storetest.Database) {
 		b := setup(t, db)
@@ -271,7 +287,8 @@ func TestAFailedTurnLeavesEverythingAsItWas(t *testing.T) {
 			}},
 		})
 		require.ErrorContains(t, err, "turn: start 2 jobs: 1 were there")
-		require.Equal(t, before, []store.Job{b.stored(t, j.UID), b.stored(t, waiting.UID)})
+		after := []store.Job{b.stored(t, j.UID), b.stored(t, waiting.UID)}
+		require.Equal(t, before, after)
 		require.Len(t, b.grant(t, 3, "a", 9), 1)
 	})
 }

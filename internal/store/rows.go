@@ -28,7 +28,7 @@ func selectRows[T any](ctx context.Context, h Handle, text string, args ...any) 
 	if err := sqlx.StructScan(rows, &out); err != nil {
 		return nil, cancelled(ctx, err)
 	}
-	return out, nil
+	return out, rows.Err()
 }
 
 // execJSON runs a statement for one set, as a JSON document in $1, and
@@ -46,7 +46,7 @@ func document[T ~string | ~int64 | ~int16](set []T) string {
 	if len(set) == 0 {
 		return "[]"
 	}
-	doc, _ := json.Marshal(set) // texts and numbers always encode
+	doc, _ := json.Marshal(set) //nolint:errchkjson // texts and numbers always encode
 	return string(doc)
 }
 

@@ -52,6 +52,12 @@ func setup(t testing.TB, db storetest.Database) *bundle {
 	return &bundle{Store: db.Open(t, store.Options{Clock: fake}), clock: fake, db: db, beside: db.SQL(t)}
 }
 
+// open gives a test empty tables and a store of its own on them.
+func open(t testing.TB, db storetest.Database, opts store.Options) *store.Store {
+	t.Helper()
+	return setup(t, db).db.Open(t, opts)
+}
+
 var shared *bundle
 
 func sharedPostgres(t testing.TB, db storetest.Database) *bundle {

@@ -91,8 +91,10 @@ func TestLinesCountTheirWaitingJobs(t *testing.T) {
 		lines, err = b.Lines(t.Context())
 		require.NoError(t, err)
 		require.Equal(t, []store.LineStats{
-			{Line: store.Line{Task: "A", Queue: "x"}, Waiting: 1}, {Line: store.Line{Task: "a", Queue: "x"}, Waiting: 2},
-			{Line: store.Line{Task: "a", Queue: "y"}, Waiting: 1}, {Line: store.Line{Task: "b", Queue: "x"}, Waiting: 1},
+			{Line: store.Line{Task: "A", Queue: "x"}, Waiting: 1},
+			{Line: store.Line{Task: "a", Queue: "x"}, Waiting: 2},
+			{Line: store.Line{Task: "a", Queue: "y"}, Waiting: 1},
+			{Line: store.Line{Task: "b", Queue: "x"}, Waiting: 1},
 		}, lines)
 	})
 }
@@ -121,8 +123,10 @@ func TestQueuesCountWhatIsInThem(t *testing.T) {
 		got, err := b.Queues(t.Context())
 		require.NoError(t, err)
 		require.Equal(t, []store.QueueStats{
-			{Queue: "Q", Scheduled: 1}, {Queue: "paused"},
-			{Queue: "q", Waiting: 2, Scheduled: 1, Running: 1, Oldest: &start}, {Queue: "registered"},
+			{Queue: "Q", Scheduled: 1},
+			{Queue: "paused"},
+			{Queue: "q", Waiting: 2, Scheduled: 1, Running: 1, Oldest: &start},
+			{Queue: "registered"},
 		}, got)
 	})
 }

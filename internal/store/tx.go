@@ -31,7 +31,7 @@ type tx struct {
 
 func (t *tx) ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error) {
 	if t.writer != nil {
-		stmt, err := t.writer.stmts.get(ctx, t.conn, query)
+		stmt, err := t.writer.stmts.get(ctx, t.conn, query) //nolint:sqlclosecheck // it is kept
 		if err != nil {
 			return nil, err
 		}
@@ -42,7 +42,7 @@ func (t *tx) ExecContext(ctx context.Context, query string, args ...any) (sql.Re
 
 func (t *tx) QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error) {
 	if t.writer != nil {
-		stmt, err := t.writer.stmts.get(ctx, t.conn, query)
+		stmt, err := t.writer.stmts.get(ctx, t.conn, query) //nolint:sqlclosecheck // it is kept
 		if err != nil {
 			return nil, err
 		}
@@ -172,8 +172,7 @@ func cancelled(ctx context.Context, err error) error {
 
 // transient tells errors that mean "not now, try again": nothing was changed.
 func transient(err error) bool {
-	var pe *pq.Error
-	if errors.As(err, &pe) {
+	if pe, ok := errors.AsType[*pq.Error](err); ok {
 		switch pe.Code {
 		case "40001", "40P01": // serialization_failure, deadlock_detected
 			return true
@@ -185,8 +184,7 @@ func transient(err error) bool {
 // definite tells an answer of the server, after which the outcome is known,
 // from a connection that broke.
 func definite(err error) bool {
-	var pe *pq.Error
-	if errors.As(err, &pe) {
+	if pe, ok := errors.AsType[*pq.Error](err); ok {
 		switch pe.Code.Class() {
 		case "08", "57": // connection exceptions, operator intervention
 			return false
@@ -199,8 +197,7 @@ func definite(err error) bool {
 
 // unfit tells errors that lie in what was to be stored, not in the database.
 func unfit(err error) bool {
-	var pe *pq.Error
-	if errors.As(err, &pe) {
+	if pe, ok := errors.AsType[*pq.Error](err); ok {
 		switch pe.Code.Class() {
 		case "22", "23", "54": // data exceptions, constraints, program limits
 			return true

@@ -95,7 +95,7 @@ func everyCall(t testing.TB, s *store.Store) {
 func TestAPoolOfOneOrTwoConnectionsDoesNotWaitForItself(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, db storetest.Database) {
 		for _, conns := range []int{1, 2} {
-			s := db.Open(t, store.Options{MaxConns: conns})
+			s := open(t, db, store.Options{MaxConns: conns})
 			everyCall(t, s)
 			// Also where many want one at the same time.
 			var wg sync.WaitGroup
@@ -144,7 +144,7 @@ func TestEveryCallWorksWhateverTheDatabasesDefaultIsolation(t *testing.T) {
 		errs := make([]error, 4)
 		for i := range errs {
 			wg.Go(func() {
-				for range 10 {
+				for range 5 {
 					_, err := []*store.Store{one, other}[i%2].Turn(t.Context(), store.TurnRequest{
 						Limits: []store.Declared{d}, Admit: &spending{seen: func(int64) {}},
 					})
@@ -154,20 +154,19 @@ func TestEveryCallWorksWhateverTheDatabasesDefaultIsolation(t *testing.T) {
 		}
 		wg.Wait()
 		require.NoError(t, errors.Join(errs...))
-		require.EqualValues(t, 40, b.limit(t, level).Started)
+		require.EqualValues(t, 20, b.limit(t, level).Started)
 	}
 }
 
 func TestDeadlocksAndSerializationFailuresAreTriedAgainInPlace(t *testing.T) {
-	for _, code := range []pq.ErrorCode{"40001", "40P01"} {
-		db := storetest.Postgres(t)
+	for _, failure := range []*pq.Error{{Code: "40001", Message: "not now"}, {Code: "40P01", Message: "not now"}} {
 		watch := &watcher{}
-		s := db.Open(t, store.Options{Wrap: watch.wrap})
+		s := open(t, storetest.Postgres(t), store.Options{Wrap: watch.wrap})
 		failures := 3
 		watch.intercept(func(_ context.Context, _ driver.Conn, query string, _ []driver.NamedValue) error {
 			if strings.Contains(query, "insert into") && failures > 0 {
 				failures--
-				return &pq.Error{Code: code, Message: "not now"}
+				return failure
 			}
 			return nil
 		})
@@ -192,7 +191,7 @@ func TestADeadlockWithTheCallersOwnTransactionIsSurvived(t *testing.T) {
 	first, second := uniqueJob("a", "1"), uniqueJob("a", "2")
 	tx, err := b.beside.BeginTx(t.Context(), nil)
 	require.NoError(t, err)
-	defer tx.Rollback() //nolint:errcheck // committed by then
+	defer tx.Rollback()
 	_, _, err = b.InsertTx(t.Context(), tx, []store.NewJob{first})
 	require.NoError(t, err)
 	done := make(chan error, 1)
@@ -243,10 +242,8 @@ func TestWritesSurviveTheLossOfAllIdleConnections(t *testing.T) {
 }
 
 func TestAConnectionThatBreaksInATransactionIsNotUsedAgain(t *testing.T) {
-	db := storetest.Postgres(t)
-	watch := &watcher{}
-	s := db.Open(t, store.Options{Wrap: watch.wrap, MaxConns: 1})
-	beside := db.SQL(t)
+	b, watch := setup(t, storetest.Postgres(t)), &watcher{}
+	s := b.db.Open(t, store.Options{Wrap: watch.wrap, MaxConns: 1})
 	var broken *watchedConn
 	watch.intercept(func(ctx context.Context, conn driver.Conn, query string, _ []driver.NamedValue) error {
 		if strings.Contains(query, "insert into") && broken == nil {
@@ -254,7 +251,7 @@ func TestAConnectionThatBreaksInATransactionIsNotUsedAgain(t *testing.T) {
 			broken = all[len(all)-1].conn
 			pid, err := backend(ctx, conn)
 			if err == nil {
-				_, err = beside.ExecContext(ctx, `select pg_terminate_backend($1, 10000)`, pid)
+				_, err = b.beside.ExecContext(ctx, `select pg_terminate_backend($1, 10000)`, pid)
 			}
 			return err
 		}
@@ -272,17 +269,15 @@ func TestAConnectionThatBreaksInATransactionIsNotUsedAgain(t *testing.T) {
 }
 
 func TestACommitWhoseConnectionBreaksHasAnUnknownOutcome(t *testing.T) {
-	db := storetest.Postgres(t)
-	watch := &watcher{}
-	s := db.Open(t, store.Options{Wrap: watch.wrap})
-	beside := db.SQL(t)
+	b, watch := setup(t, storetest.Postgres(t)), &watcher{}
+	s := b.db.Open(t, store.Options{Wrap: watch.wrap})
 	watch.intercept(func(ctx context.Context, conn driver.Conn, query string, _ []driver.NamedValue) error {
 		if query != "commit" {
 			return nil
 		}
 		pid, err := backend(ctx, conn)
 		if err == nil {
-			_, err = beside.ExecContext(ctx, `select pg_terminate_backend($1, 10000)`, pid)
+			_, err = b.beside.ExecContext(ctx, `select pg_terminate_backend($1, 10000)`, pid)
 		}
 		return err
 	})

@@ -90,7 +90,7 @@ func TestTheEndOfAJobFreesItsUniqueKey(t *testing.T) {
 
 func TestFiftyInsertsOfOneKeyAtOnceMakeOneJobThatAllCanRead(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, db storetest.Database) {
-		s := db.Open(t, store.Options{})
+		s := open(t, db, store.Options{})
 		out, errs := make([]store.Inserted, 50), make([]error, 50)
 		var wg sync.WaitGroup
 		for i := range out {
@@ -116,7 +116,7 @@ func TestFiftyInsertsOfOneKeyAtOnceMakeOneJobThatAllCanRead(t *testing.T) {
 // database ends one of them, which is run again.
 func TestBulkInsertsOfTheSameKeysInOppositeOrderBothSucceed(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, db storetest.Database) {
-		s := db.Open(t, store.Options{})
+		s := open(t, db, store.Options{})
 		var wg sync.WaitGroup
 		errs := make([]error, 4)
 		for i := range errs {

@@ -1,0 +1,5 @@
+package scheduler
+
+// Delivered is how many results handlers have delivered that the loop has not
+// taken yet.
+func (s *Scheduler) Delivered() int { return s.mail.waiting() }
