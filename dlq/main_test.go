@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-	"go.uber.org/goleak"
 
 	"github.com/weirq/weir/dlq"
 	"github.com/weirq/weir/internal/store"
@@ -16,16 +15,7 @@ import (
 	"github.com/weirq/weir/queue/queuetest"
 )
 
-func TestMain(m *testing.M) {
-	code := m.Run()
-	if code == 0 {
-		if err := goleak.Find(); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			code = 1
-		}
-	}
-	os.Exit(storetest.Announce(code))
-}
+func TestMain(m *testing.M) { os.Exit(storetest.Main(m)) }
 
 var start = time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC)
 

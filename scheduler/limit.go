@@ -36,9 +36,7 @@ func (s *Scheduler) compileLimits() ([]*limit, error) {
 	}
 	for _, c := range s.config.limits {
 		l, err := s.compileLimit(c)
-		if err != nil {
-			errs = append(errs, fmt.Errorf("%s: %w", describeLimit(c.name), err))
-		}
+		errs = append(errs, about(describeLimit(c.name), err))
 		limits = append(limits, l)
 	}
 	slices.SortFunc(limits, byName)
@@ -59,6 +57,8 @@ func (s *Scheduler) compileLimit(c limitConfig) (*limit, error) {
 	}
 	if !strings.HasPrefix(c.name, queuePrefix) {
 		errs = append(errs, queue.CheckName("limit", c.name))
+	} else if len(c.tasks)+len(c.queues) > 1 {
+		errs = append(errs, errors.New("a queue's limit covers that queue alone: use SharedLimit for more"))
 	}
 	for _, q := range c.queues {
 		errs = append(errs, queue.CheckName("queue", q))

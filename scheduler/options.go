@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/weirq/weir/bucket"
+	"github.com/weirq/weir/queue"
 )
 
 // Defaults of a Scheduler.
@@ -144,6 +145,9 @@ func Logger(l *slog.Logger) Option {
 // Random replaces the source of claim ids and of back-off jitter, for tests.
 func Random(source func() uint64) Option {
 	return optionFunc(func(c *config) error {
+		if source == nil {
+			return errors.New("random source is nil: leave the option out for the real one")
+		}
 		c.random = source
 		return nil
 	})
@@ -154,14 +158,18 @@ func Random(source func() uint64) Option {
 func Elsewhere(names ...string) Option {
 	return optionFunc(func(c *config) error {
 		c.elsewhere = append(c.elsewhere, names...)
-		return nil
+		var errs []error
+		for _, name := range names {
+			errs = append(errs, queue.CheckName("task", name))
+		}
+		return errors.Join(errs...)
 	})
 }
 
 // QueueLimit limits how often jobs of a queue start, whatever their task.
-func QueueLimit(queue, rate string, opts ...LimitOption) Option {
+func QueueLimit(name, rate string, opts ...LimitOption) Option {
 	return optionFunc(func(c *config) error {
-		return c.addLimit(limitConfig{name: queuePrefix + queue, queues: []string{queue}}, rate, opts)
+		return c.addLimit(limitConfig{name: queuePrefix + name, queues: []string{name}}, rate, opts)
 	})
 }
 
@@ -195,10 +203,20 @@ func (c *config) addLimit(l limitConfig, rate string, opts []LimitOption) error 
 		errs = append(errs, err)
 	}
 	c.limits = append(c.limits, l)
-	if err := errors.Join(errs...); err != nil {
-		return fmt.Errorf("%s: %w", describeLimit(l.name), err)
+	return about(describeLimit(l.name), errs...)
+}
+
+// about puts its place before each of several faults.
+func about(what string, errs ...error) error {
+	var out []error
+	for _, err := range errs {
+		if many, ok := err.(interface{ Unwrap() []error }); ok { //nolint:errorlint // what was joined is taken apart
+			out = append(out, about(what, many.Unwrap()...))
+		} else if err != nil {
+			out = append(out, fmt.Errorf("%s: %w", what, err))
+		}
 	}
-	return nil
+	return errors.Join(out...)
 }
 
 // describeLimit names a limit for a person.
@@ -370,10 +388,7 @@ func (b Backoff) applyTask(c *taskConfig) error {
 	if !(b.Jitter >= 0 && b.Jitter <= 1) {
 		errs = append(errs, fmt.Errorf("jitter %v: use 0 to 1", b.Jitter))
 	}
-	if err := errors.Join(errs...); err != nil {
-		return fmt.Errorf("retry_backoff: %w", err)
-	}
-	return nil
+	return about("retry_backoff", errs...)
 }
 
 // Delay is the time between the failure of an attempt, counted from 1, and

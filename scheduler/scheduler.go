@@ -67,8 +67,8 @@ func New(client *queue.Client, opts ...Option) (*Scheduler, error) {
 	for _, o := range opts {
 		errs = append(errs, o.apply(&s.config))
 	}
-	if err := errors.Join(errs...); err != nil {
-		return nil, fmt.Errorf("scheduler: %w", err)
+	if err := about("scheduler", errs...); err != nil {
+		return nil, err
 	}
 	s.log = s.config.logger
 	return s, nil

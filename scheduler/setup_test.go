@@ -12,7 +12,6 @@ import (
 
 	"github.com/jmoiron/sqlx"
 	"github.com/stretchr/testify/require"
-	"go.uber.org/goleak"
 
 	"github.com/weirq/weir/bucket"
 	"github.com/weirq/weir/dlq"
@@ -27,14 +26,7 @@ func TestMain(m *testing.M) {
 	if os.Getenv(childEnv) != "" {
 		os.Exit(runChild())
 	}
-	code := storetest.Announce(m.Run())
-	if code == 0 {
-		if err := goleak.Find(); err != nil {
-			slog.Error("goroutines are left", "error", err)
-			code = 1
-		}
-	}
-	os.Exit(code)
+	os.Exit(storetest.Main(m))
 }
 
 // epoch is when the tests' clocks start.

@@ -51,8 +51,8 @@ func Register[Args any](s *Scheduler, name queue.Task[Args], handler func(contex
 		}
 		return handler(ctx, job)
 	}
-	if err := errors.Join(errs...); err != nil {
-		return fmt.Errorf("task %q: %w", string(name), err)
+	if err := about(fmt.Sprintf("task %q", string(name)), errs...); err != nil {
+		return err
 	}
 	return s.register(t)
 }

@@ -16,7 +16,6 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-	"go.uber.org/goleak"
 
 	"github.com/weirq/weir/internal/clock"
 	"github.com/weirq/weir/internal/storetest"
@@ -24,14 +23,7 @@ import (
 	"github.com/weirq/weir/scheduler"
 )
 
-func TestMain(m *testing.M) {
-	code := storetest.Announce(m.Run())
-	if err := goleak.Find(); code == 0 && err != nil {
-		_, _ = os.Stderr.WriteString(err.Error() + "\n")
-		code = 1
-	}
-	os.Exit(code)
-}
+func TestMain(m *testing.M) { os.Exit(storetest.Main(m)) }
 
 // call is one run of the program in this process.
 type call struct {

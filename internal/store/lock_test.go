@@ -2,6 +2,7 @@ package store_test
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"testing"
 
@@ -141,34 +142,41 @@ func TestResultsAndARenewalOfTheSameJobsDoNotDeadlock(t *testing.T) {
 	b := setup(t, storetest.Postgres(t))
 	watch := &watcher{}
 	s := b.db.Open(t, store.Options{Clock: b.clock, Wrap: watch.wrap})
-	b.insert(t, newJobs("a", 3)...)
-	jobs := b.grant(t, 1, "a", 3)
-	var held []store.Held
-	for _, j := range jobs {
-		held = append(held, store.Held{ID: j.ID, Claim: 1})
+	for claim, outcomes := range [][3]store.Outcome{
+		{store.Retry, store.Done, store.Done}, // in several statements
+		{store.Retry, store.Retry, store.Retry},
+		{store.Dead, store.Dead, store.Dead},
+	} {
+		b.insert(t, newJobs("a", 3)...)
+		jobs := b.grant(t, int64(claim), "a", 3)
+		var held []store.Held
+		var results []store.Result
+		for i, j := range jobs {
+			held = append(held, store.Held{ID: j.ID, Claim: int64(claim)})
+			results = append(results, end(j, outcomes[i]))
+		}
+		slices.Reverse(results)
+		watch.reset()
+		errs := make(chan error, 2)
+		// The results wait for the second job, the renewal for what they have.
+		release := b.inside(t, `select 1 from weir_jobs where id = $1 for update`, jobs[1].ID)
+		go func() {
+			_, err := s.Turn(context.WithoutCancel(t.Context()), store.TurnRequest{Results: results})
+			errs <- err
+		}()
+		b.blocked(t, 1)
+		go func() {
+			_, err := s.Renew(context.WithoutCancel(t.Context()), held, second)
+			errs <- err
+		}()
+		b.blocked(t, 2)
+		release()
+		require.NoError(t, <-errs)
+		require.NoError(t, <-errs)
+		require.Equal(t, 2, watch.matching("begin"), "neither was run again")
+		require.Zero(t, b.count(t, `select count(*) from weir_jobs where state = 1`))
+		b.exec(t, `delete from weir_jobs`)
 	}
-	watch.reset()
-	errs := make(chan error, 2)
-	// The results wait for the second job, the renewal for what they have.
-	release := b.inside(t, `select 1 from weir_jobs where id = $1 for update`, jobs[1].ID)
-	go func() {
-		_, err := s.Turn(context.WithoutCancel(t.Context()), store.TurnRequest{
-			Results: []store.Result{end(jobs[2], store.Done), end(jobs[1], store.Done), end(jobs[0], store.Retry)},
-		})
-		errs <- err
-	}()
-	b.blocked(t, 1)
-	go func() {
-		_, err := s.Renew(context.WithoutCancel(t.Context()), held, second)
-		errs <- err
-	}()
-	b.blocked(t, 2)
-	release()
-	require.NoError(t, <-errs)
-	require.NoError(t, <-errs)
-	require.Equal(t, 2, watch.matching("begin"), "neither was run again")
-	require.Equal(t, store.Completed, b.stored(t, jobs[2].UID).State)
-	require.Equal(t, store.Waiting, b.stored(t, jobs[0].UID).State)
 }
 
 func TestAWriterThatIsWaitedForCanBeGivenUp(t *testing.T) {

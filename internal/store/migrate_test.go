@@ -29,9 +29,7 @@ func TestMain(m *testing.M) {
 	if dsn := os.Getenv(openEnv); dsn != "" {
 		os.Exit(openOnce(dsn, os.Getenv(dieEnv)))
 	}
-	code := m.Run()
-	closeShared()
-	os.Exit(storetest.Announce(code))
+	os.Exit(storetest.Main(m, closeShared))
 }
 
 // openOnce is a process that starts: it migrates, writes and reads.

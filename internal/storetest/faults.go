@@ -189,13 +189,16 @@ func (f *Faults) addRows(counts []*Count, n int64) {
 	}
 }
 
+var control = regexp.MustCompile(`^\s*(begin|commit|rollback|pragma)\b`)
+
 func (c *faultyConn) exec(text string, do func() (driver.Result, error)) (res driver.Result, err error) {
 	counts := c.faults.counting(text)
 	err = c.run(text, func() error {
 		res, err = do()
 		return err
 	})
-	if err == nil && len(counts) > 0 {
+	// After a begin or a commit SQLite still tells of the statement before it.
+	if err == nil && len(counts) > 0 && !control.MatchString(text) {
 		if n, err := res.RowsAffected(); err == nil {
 			c.faults.addRows(counts, n)
 		}

@@ -5,6 +5,7 @@ package storetest
 import (
 	"context"
 	"database/sql"
+	"flag"
 	"fmt"
 	"net/url"
 	"os"
@@ -14,6 +15,7 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
 
 	"github.com/weirq/weir/internal/store"
 )
@@ -84,9 +86,23 @@ func (d Database) Open(t testing.TB, opts store.Options) *store.Store {
 	return s
 }
 
-// Announce says at the end of a package's tests which half did not run. Call
-// it from TestMain with the tests' exit code.
-func Announce(code int) int {
+// Main runs a package's tests: under -short with fewer random histories, at the
+// end without a goroutine left, and with a loud word on the half that did not
+// run. It returns the exit code. What is given is called between the tests and
+// the look for goroutines.
+func Main(m *testing.M, finally ...func()) int {
+	flag.Parse()
+	if checks := flag.Lookup("rapid.checks"); checks != nil && testing.Short() {
+		_ = checks.Value.Set("10")
+	}
+	code := m.Run()
+	for _, f := range finally {
+		f()
+	}
+	if err := goleak.Find(); code == 0 && err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		code = 1
+	}
 	if os.Getenv(postgresEnv) == "" {
 		fmt.Fprintf(os.Stderr, "\n*** NOT RUN ON POSTGRESQL: %s is not set. ./scripts/test runs both databases. ***\n\n", postgresEnv)
 	}

@@ -10,23 +10,13 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-	"go.uber.org/goleak"
 
 	"github.com/weirq/weir/internal/storetest"
 	"github.com/weirq/weir/queue"
 	"github.com/weirq/weir/queue/queuetest"
 )
 
-func TestMain(m *testing.M) {
-	code := m.Run()
-	if code == 0 {
-		if err := goleak.Find(); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			code = 1
-		}
-	}
-	os.Exit(storetest.Announce(code))
-}
+func TestMain(m *testing.M) { os.Exit(storetest.Main(m)) }
 
 type emailArgs struct {
 	To string `json:"to"`
