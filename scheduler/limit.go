@@ -36,7 +36,7 @@ func (s *Scheduler) compileLimits() ([]*limit, error) {
 	}
 	for _, c := range s.config.limits {
 		l, err := s.compileLimit(c)
-		errs = append(errs, about(describeLimit(c.name), err))
+		errs = append(errs, err)
 		limits = append(limits, l)
 	}
 	slices.SortFunc(limits, byName)
@@ -45,7 +45,7 @@ func (s *Scheduler) compileLimits() ([]*limit, error) {
 			errs = append(errs, fmt.Errorf("%s is declared twice: keep one", describeLimit(limits[i].Name)))
 		}
 	}
-	return limits, errors.Join(errs...)
+	return limits, together(errs...)
 }
 
 func (s *Scheduler) compileLimit(c limitConfig) (*limit, error) {
@@ -68,7 +68,7 @@ func (s *Scheduler) compileLimit(c limitConfig) (*limit, error) {
 			errs = append(errs, fmt.Errorf("it names the task %q, which is not registered: register it, or declare it with Elsewhere if another process runs it", t))
 		}
 	}
-	return &limit{Declared: store.Declared{Name: c.name, Limit: l, Tasks: c.tasks, Queues: c.queues}, mode: c.rate.mode}, errors.Join(errs...)
+	return &limit{Declared: store.Declared{Name: c.name, Limit: l, Tasks: c.tasks, Queues: c.queues}, mode: c.rate.mode}, about(describeLimit(c.name), errs...)
 }
 
 // covering lists the limits that cover a line, by name; one that covers it

@@ -162,7 +162,7 @@ func Elsewhere(names ...string) Option {
 		for _, name := range names {
 			errs = append(errs, queue.CheckName("task", name))
 		}
-		return errors.Join(errs...)
+		return about("elsewhere", errs...)
 	})
 }
 
@@ -206,17 +206,36 @@ func (c *config) addLimit(l limitConfig, rate string, opts []LimitOption) error 
 	return about(describeLimit(l.name), errs...)
 }
 
-// about puts its place before each of several faults.
-func about(what string, errs ...error) error {
-	var out []error
+// faults are errors that are told together, each on a line of its own.
+type faults []error
+
+func (f faults) Error() string   { return errors.Join(f...).Error() }
+func (f faults) Unwrap() []error { return f }
+
+// together makes one error of those that there are; nil where there is none.
+func together(errs ...error) error {
+	var out faults
 	for _, err := range errs {
-		if many, ok := err.(interface{ Unwrap() []error }); ok { //nolint:errorlint // what was joined is taken apart
-			out = append(out, about(what, many.Unwrap()...))
+		if many := faults(nil); errors.As(err, &many) {
+			out = append(out, many...)
 		} else if err != nil {
-			out = append(out, fmt.Errorf("%s: %w", what, err))
+			out = append(out, err)
 		}
 	}
-	return errors.Join(out...)
+	if len(out) == 0 {
+		return nil
+	}
+	return out
+}
+
+// about puts a place before each of several faults.
+func about(place string, errs ...error) error {
+	var out faults
+	_ = errors.As(together(errs...), &out)
+	for i, err := range out {
+		out[i] = fmt.Errorf("%s: %w", place, err)
+	}
+	return together(out...)
 }
 
 // describeLimit names a limit for a person.

@@ -153,7 +153,7 @@ func (s *Scheduler) begin(ctx context.Context) error {
 	}
 	limits, err := s.compileLimits()
 	if err != nil {
-		return fmt.Errorf("scheduler: %w", err)
+		return about("scheduler", err)
 	}
 	rows := make([]store.Task, 0, len(s.tasks))
 	for _, t := range s.tasks {

@@ -1,6 +1,7 @@
 package store_test
 
 import (
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -193,28 +194,35 @@ func TestReplaysGoInBatchesFromTheOldest(t *testing.T) {
 
 func TestHoweverManyReplayAnEntryItHappensOnce(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, db storetest.Database) {
-		b := setup(t, db)
-		uids := b.bury(t, store.KindFailed, "a", "1", "2", "3")
+		b, watch := setup(t, db), &watcher{}
+		first := b.db.Open(t, store.Options{Clock: b.clock, Wrap: watch.wrap})
+		insert := newGate(t)
+		j := b.running(t, 1, newJob("a")) // without a unique key, which would prevent it as well
+		b.turn(t, store.TurnRequest{Results: []store.Result{end(j, store.Dead)}})
+		watch.intercept(insert.at("insert into", "with c as"))
 		var wg sync.WaitGroup
-		replayed := make([]int, 8)
-		for i := range replayed {
+		replayed := make([][]store.Replayed, 4)
+		replay := func(i int, s *store.Store) {
 			wg.Go(func() {
-				out, err := b.ReplayDead(t.Context(), store.DeadFilter{Limit: 10}, revive)
-				if err != nil {
+				var err error
+				if replayed[i], err = s.ReplayDead(t.Context(), store.DeadFilter{Limit: 10}, revive); err != nil {
 					t.Error(err)
 				}
-				replayed[i] = len(out)
 			})
 		}
+		replay(0, first)
+		<-insert.reached
+		for i := 1; i < len(replayed); i++ {
+			replay(i, b.Store)
+		}
+		if db.Dialect == store.Postgres {
+			b.blocked(t, int64(len(replayed)-1))
+		}
+		insert.open()
 		wg.Wait()
-		sum := 0
-		for _, n := range replayed {
-			sum += n
-		}
-		require.Equal(t, 3, sum)
-		for _, uid := range uids {
-			require.EqualValues(t, 1, b.count(t, `select count(*) from weir_jobs where replay_of = $1`, uid))
-		}
+		require.Len(t, replayed[0], 1)
+		require.Empty(t, slices.Concat(replayed[1:]...))
+		require.EqualValues(t, 1, b.count(t, `select count(*) from weir_jobs where replay_of = $1`, j.UID))
 	})
 }
 

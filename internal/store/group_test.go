@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"database/sql/driver"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -14,20 +15,29 @@ import (
 	"github.com/weirq/weir/internal/storetest"
 )
 
-// gate holds the first statement that begins like that until it is opened.
+// gate holds the first statement that begins like one of those until it is
+// opened, at the latest when the test ends.
 type gate struct {
-	reached, open chan struct{}
-	once          sync.Once
+	reached, opened chan struct{}
+	once            sync.Once
+	open            func()
 }
 
-func newGate() *gate { return &gate{reached: make(chan struct{}), open: make(chan struct{})} }
+func newGate(t testing.TB) *gate {
+	t.Helper()
+	g := &gate{reached: make(chan struct{}), opened: make(chan struct{})}
+	g.open = sync.OnceFunc(func() { close(g.opened) })
+	t.Cleanup(g.open)
+	return g
+}
 
-func (g *gate) at(prefix string) func(context.Context, driver.Conn, string, []driver.NamedValue) error {
+func (g *gate) at(prefixes ...string) func(context.Context, driver.Conn, string, []driver.NamedValue) error {
 	return func(_ context.Context, _ driver.Conn, query string, _ []driver.NamedValue) error {
-		if strings.HasPrefix(query, prefix) {
+		query = strings.TrimSpace(query)
+		if slices.ContainsFunc(prefixes, func(p string) bool { return strings.HasPrefix(query, p) }) {
 			g.once.Do(func() {
 				close(g.reached)
-				<-g.open
+				<-g.opened
 			})
 		}
 		return nil
@@ -36,8 +46,9 @@ func (g *gate) at(prefix string) func(context.Context, driver.Conn, string, []dr
 
 func TestInsertsThatArriveDuringACommitShareTheNext(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, db storetest.Database) {
-		watch, commit := &watcher{}, newGate()
+		watch := &watcher{}
 		s := open(t, db, store.Options{Wrap: watch.wrap})
+		commit := newGate(t)
 		watch.reset()
 		watch.intercept(commit.at("commit"))
 		errs := make([]error, 50)
@@ -53,7 +64,7 @@ func TestInsertsThatArriveDuringACommitShareTheNext(t *testing.T) {
 			insert(i)
 		}
 		require.Eventually(t, func() bool { return s.PendingForTest() == 49 }, waitFor, tick)
-		close(commit.open)
+		commit.open()
 		wg.Wait()
 		for i := range jobs {
 			require.NoError(t, errs[i])
@@ -68,8 +79,9 @@ func TestInsertsThatArriveDuringACommitShareTheNext(t *testing.T) {
 
 func TestAJobThatCannotBeStoredDoesNotTakeItsGroupAlong(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, db storetest.Database) {
-		watch, commit := &watcher{}, newGate()
+		watch := &watcher{}
 		s := open(t, db, store.Options{Wrap: watch.wrap})
+		commit := newGate(t)
 		if db.Dialect == store.SQLite {
 			_, err := db.SQL(t).ExecContext(t.Context(),
 				`create trigger test_refuse before insert on weir_jobs when new.uid = 'no' begin select raise(abort, 'refused'); end`)
@@ -86,7 +98,7 @@ func TestAJobThatCannotBeStoredDoesNotTakeItsGroupAlong(t *testing.T) {
 			wg.Go(func() { _, errs[i] = s.InsertOne(t.Context(), jobs[i]) })
 		}
 		require.Eventually(t, func() bool { return s.PendingForTest() == 9 }, waitFor, tick)
-		close(commit.open)
+		commit.open()
 		wg.Wait()
 		for i := range jobs {
 			if i == 5 {
@@ -105,8 +117,9 @@ func TestAJobThatCannotBeStoredDoesNotTakeItsGroupAlong(t *testing.T) {
 // in its group get their answers.
 func TestAnInsertThatIsGivenUpDoesNotHoldUpTheOthers(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, db storetest.Database) {
-		watch, commit := &watcher{}, newGate()
+		watch := &watcher{}
 		s := open(t, db, store.Options{Wrap: watch.wrap})
+		commit := newGate(t)
 		watch.intercept(commit.at("commit"))
 		impatient, stay := newJob("a"), newJob("a")
 		ctx, cancel := context.WithCancel(t.Context())
@@ -124,7 +137,7 @@ func TestAnInsertThatIsGivenUpDoesNotHoldUpTheOthers(t *testing.T) {
 		require.Eventually(t, func() bool { return s.PendingForTest() == 1 }, waitFor, tick)
 		cancel()
 		require.ErrorIs(t, <-gone, context.Canceled)
-		close(commit.open)
+		commit.open()
 		require.NoError(t, <-stays)
 		_, found, err := s.Get(t.Context(), impatient.UID)
 		require.NoError(t, err)

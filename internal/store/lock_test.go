@@ -142,6 +142,7 @@ func TestResultsAndARenewalOfTheSameJobsDoNotDeadlock(t *testing.T) {
 	b := setup(t, storetest.Postgres(t))
 	watch := &watcher{}
 	s := b.db.Open(t, store.Options{Clock: b.clock, Wrap: watch.wrap})
+	b.insert(t, newJobs("others", 3000)...) // in a small table the order of the rows is the table's own
 	for claim, outcomes := range [][3]store.Outcome{
 		{store.Retry, store.Done, store.Done}, // in several statements
 		{store.Retry, store.Retry, store.Retry},
@@ -175,7 +176,7 @@ func TestResultsAndARenewalOfTheSameJobsDoNotDeadlock(t *testing.T) {
 		require.NoError(t, <-errs)
 		require.Equal(t, 2, watch.matching("begin"), "neither was run again")
 		require.Zero(t, b.count(t, `select count(*) from weir_jobs where state = 1`))
-		b.exec(t, `delete from weir_jobs`)
+		b.exec(t, `delete from weir_jobs where task = 'a'`)
 	}
 }
 

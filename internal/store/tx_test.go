@@ -130,15 +130,16 @@ func TestEveryCallWorksWhateverTheDatabasesDefaultIsolation(t *testing.T) {
 	db := storetest.Database{Dialect: store.Postgres, DSN: withDatabase(t, server.DSN, name)}
 	for _, level := range []string{"repeatable read", "serializable"} {
 		exec(`alter database ` + name + ` set default_transaction_isolation = '` + level + `'`)
-		one, other := db.Open(t, store.Options{}), db.Open(t, store.Options{})
+		watch := &watcher{}
+		one, other := db.Open(t, store.Options{Wrap: watch.wrap}), db.Open(t, store.Options{Wrap: watch.wrap})
+		watch.reset()
 		b := &bundle{Store: one, db: db, beside: db.SQL(t)}
 		var have string
 		require.NoError(t, b.beside.QueryRowContext(t.Context(), `show transaction_isolation`).Scan(&have))
 		require.Equal(t, level, have)
 		everyCall(t, one)
 
-		// One limit, a token for each turn, from two stores at once: nobody is
-		// told that his transaction could not be serialized.
+		// One limit, a token for each turn, from two stores at once.
 		d := declared(t, level, "1000/h")
 		var wg sync.WaitGroup
 		errs := make([]error, 4)
@@ -155,6 +156,7 @@ func TestEveryCallWorksWhateverTheDatabasesDefaultIsolation(t *testing.T) {
 		wg.Wait()
 		require.NoError(t, errors.Join(errs...))
 		require.EqualValues(t, 20, b.limit(t, level).Started)
+		require.Zero(t, watch.matching("rollback"), "nothing had to be tried again")
 	}
 }
 
@@ -265,6 +267,30 @@ func TestAConnectionThatBreaksInATransactionIsNotUsedAgain(t *testing.T) {
 	require.NoError(t, err)
 	for _, seen := range watch.all() {
 		require.NotSame(t, broken, seen.conn)
+	}
+}
+
+// Whatever the driver thinks of a connection: one whose rollback failed may
+// still be in its transaction.
+func TestAConnectionThatCannotBeRolledBackIsNotUsedAgain(t *testing.T) {
+	b, watch := setup(t, storetest.Postgres(t)), &watcher{}
+	s := b.db.Open(t, store.Options{Wrap: watch.wrap, MaxConns: 1})
+	watch.reset()
+	watch.intercept(func(_ context.Context, _ driver.Conn, query string, _ []driver.NamedValue) error {
+		if strings.Contains(query, "insert into") || query == "rollback" {
+			return storetest.ErrInjected
+		}
+		return nil
+	})
+	_, err := s.Insert(t.Context(), newJobs("a", 1))
+	require.ErrorIs(t, err, storetest.ErrInjected)
+	stuck := watch.all()[0].conn
+	watch.reset()
+	watch.intercept(nil)
+	_, err = s.Insert(t.Context(), newJobs("a", 1))
+	require.NoError(t, err)
+	for _, seen := range watch.all() {
+		require.NotSame(t, stuck, seen.conn)
 	}
 }
 
