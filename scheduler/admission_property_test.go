@@ -91,6 +91,11 @@ func TestAdmissionKeepsItsPromisesWhateverComes(t *testing.T) {
 				// A process hears of its own jobs at once, of others' by looking.
 				one(t).arrive([]store.Line{line})
 			},
+			"little is asked for": func(t *rapid.T) { // as after a quiet time
+				for _, l := range one(t).lines {
+					l.share = minShare
+				}
+			},
 			"look": func(t *rapid.T) { one(t).look() },
 			"settle": func(t *rapid.T) {
 				p := one(t)

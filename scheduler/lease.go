@@ -104,9 +104,9 @@ func (s *Scheduler) renew(ctx context.Context) bool {
 		held[i] = j.key()
 	}
 	asked := s.clock.Now()
-	ctx, cancel := context.WithTimeout(ctx, s.config.lease/4)
+	asking, cancel := context.WithTimeout(ctx, s.config.lease/4)
 	defer cancel()
-	kept, err := s.store.Renew(ctx, held, s.config.lease.Microseconds())
+	kept, err := s.store.Renew(asking, held, s.config.lease.Microseconds())
 	if err != nil && ctx.Err() == nil {
 		s.log.Error("lease_renewal_failed", "jobs", len(jobs), "error", err)
 	}

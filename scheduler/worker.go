@@ -90,7 +90,10 @@ func (s *Scheduler) attempt(ctx context.Context, row store.Job) error {
 	}
 	err := t.run(ctx, row)
 	if errors.Is(context.Cause(ctx), ErrTimeout) {
-		return fmt.Errorf("%w after %v", ErrTimeout, timeout)
+		if err == nil || errors.Is(err, context.DeadlineExceeded) {
+			return fmt.Errorf("%w after %v", ErrTimeout, timeout)
+		}
+		return fmt.Errorf("%w after %v: %w", ErrTimeout, timeout, err)
 	}
 	return err
 }

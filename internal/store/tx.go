@@ -105,6 +105,9 @@ func (s *Store) writeOnce(ctx context.Context, db *sqlx.DB, begin string, do fun
 		return fmt.Errorf("%w: %w", ErrOutcomeUnknown, err)
 	}
 	t.ended = true
+	if t.writer != nil {
+		t.writer.peers.committed()
+	}
 	return nil
 }
 
@@ -114,7 +117,7 @@ func (s *Store) begin(ctx context.Context, db *sqlx.DB, begin string) (*tx, erro
 			return nil, err
 		}
 		t := &tx{conn: s.writer.conn, writer: s.writer}
-		if _, err := t.ExecContext(ctx, beginSQLite); err != nil {
+		if err := s.writer.peers.begin(ctx, t); err != nil {
 			t.release(ctx)
 			return nil, fmt.Errorf("begin: %w", err)
 		}

@@ -3,16 +3,18 @@ package store
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/jmoiron/sqlx"
 )
 
 // writer is SQLite's one writing connection. Within the process writers wait
-// here, in turn, rather than in SQLite's busy handler, which polls.
+// here, in turn.
 type writer struct {
 	db    *sqlx.DB
 	conn  *sqlx.Conn
 	stmts *stmtCache
+	peers peers
 	turn  chan struct{} // holds one token: who has it may write
 }
 
@@ -26,11 +28,16 @@ func (s *Store) openWriter(ctx context.Context) (*writer, error) {
 	if err == nil {
 		conn, err = s.forgetStatistics(ctx, db, conn)
 	}
+	var patience int64
+	if err == nil {
+		err = conn.GetContext(ctx, &patience, `pragma busy_timeout`)
+	}
 	if err != nil {
 		_ = db.Close()
 		return nil, fmt.Errorf("database %s: cannot be opened for writing: %w", s, err)
 	}
 	w := &writer{db: db, conn: conn, stmts: &stmtCache{byText: map[string]*sqlx.Stmt{}}, turn: make(chan struct{}, 1)}
+	w.peers.patience = time.Duration(patience) * time.Millisecond
 	w.turn <- struct{}{}
 	return w, nil
 }

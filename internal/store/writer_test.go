@@ -22,7 +22,7 @@ func TestEveryWriteOfSQLiteBeginsAsAWriter(t *testing.T) {
 	s := storetest.SQLite(t).Open(t, store.Options{Wrap: watch.wrap})
 	watch.reset()
 	everyCall(t, s)
-	begun, inTransaction := 0, map[*watchedConn]bool{}
+	committed, inTransaction := 0, map[*watchedConn]bool{}
 	writers := map[*watchedConn]bool{}
 	for _, seen := range watch.all() {
 		verb, _, _ := strings.Cut(seen.text, " ")
@@ -32,8 +32,10 @@ func TestEveryWriteOfSQLiteBeginsAsAWriter(t *testing.T) {
 			require.Equal(t, "begin immediate", seen.text)
 			inTransaction[seen.conn] = true
 			writers[seen.conn] = true
-			begun++
 		case "commit", "rollback":
+			if verb == "commit" {
+				committed++
+			}
 			inTransaction[seen.conn] = false
 		case "insert", "update", "delete":
 			require.True(t, inTransaction[seen.conn], "outside a transaction: %s", seen.text)
@@ -43,7 +45,7 @@ func TestEveryWriteOfSQLiteBeginsAsAWriter(t *testing.T) {
 		}
 	}
 	require.Len(t, writers, 1, "there is one writer")
-	require.Equal(t, 14, begun) // as many as everyCall has calls that write
+	require.Equal(t, 14, committed) // as many as everyCall has calls that write
 }
 
 func TestAWriteWaitsForAnotherProcessThatWrites(t *testing.T) {
@@ -52,10 +54,10 @@ func TestAWriteWaitsForAnotherProcessThatWrites(t *testing.T) {
 	s := db.Open(t, store.Options{Wrap: watch.wrap})
 	b := &bundle{Store: s, db: db, beside: db.SQL(t)}
 	release := b.inside(t, `update weir_limits set started = 1`)
-	begun := make(chan struct{})
+	begun := make(chan struct{}, 1000)
 	watch.intercept(func(_ context.Context, _ driver.Conn, query string, _ []driver.NamedValue) error {
 		if query == "begin immediate" {
-			close(begun)
+			begun <- struct{}{}
 		}
 		return nil
 	})
@@ -65,6 +67,7 @@ func TestAWriteWaitsForAnotherProcessThatWrites(t *testing.T) {
 		done <- err
 	}()
 	<-begun
+	<-begun // it was told that it has to wait, and asks again
 	_, err := s.List(t.Context(), store.JobFilter{Limit: 1}) // readers do not wait
 	require.NoError(t, err)
 	release()
@@ -97,6 +100,55 @@ func TestManyWritersInManyStoresOnOneFileNeverFindItLocked(t *testing.T) {
 	wg.Wait()
 	b := &bundle{beside: db.SQL(t)}
 	require.EqualValues(t, stores*each, b.count(t, `select count(*) from weir_jobs`))
+}
+
+func TestALockThatAnotherProcessKeepsIsGivenUpInTheEnd(t *testing.T) {
+	db := storetest.SQLite(t)
+	db.DSN += "?_pragma=busy_timeout(50)"
+	s := db.Open(t, store.Options{})
+	b := &bundle{Store: s, db: db, beside: storetest.Database{Dialect: db.Dialect, DSN: strings.TrimSuffix(db.DSN, "?_pragma=busy_timeout(50)")}.SQL(t)}
+	release := b.inside(t, `update weir_limits set started = 1`)
+	_, err := s.Insert(t.Context(), newJobs("a", 1))
+	require.ErrorContains(t, err, "insert 1 jobs: begin: the database is locked: another process has been writing for 50ms")
+	release()
+	b.insert(t, newJob("a"))
+}
+
+// A process that begins again as soon as it has committed would keep another
+// out for seconds: SQLite's wait for the lock polls ever more seldom.
+func TestAProcessThatWritesAllTheTimeLetsTheOthersWriteToo(t *testing.T) {
+	db := storetest.SQLite(t)
+	watch := &watcher{}
+	busy, other := db.Open(t, store.Options{Wrap: watch.wrap}), db.Open(t, store.Options{})
+	stop := make(chan struct{})
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		for {
+			select {
+			case <-stop:
+				return
+			default:
+			}
+			if _, err := busy.Insert(context.WithoutCancel(t.Context()), newJobs("a", 1)); err != nil {
+				t.Error(err)
+				return
+			}
+		}
+	})
+	insert := func(n int) {
+		for range n {
+			_, err := other.Insert(t.Context(), newJobs("b", 1))
+			require.NoError(t, err)
+		}
+	}
+	insert(5) // now they know of each other
+	watch.reset()
+	insert(40)
+	commits := watch.matching("commit")
+	close(stop)
+	wg.Wait()
+	require.Less(t, commits, 4*40)
+	require.Greater(t, commits, 40/4)
 }
 
 // The file's journal is made a WAL while another program still reads the file

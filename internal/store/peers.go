@@ -1,0 +1,84 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/weirq/weir/internal/clock"
+)
+
+// peers shares SQLite's one lock with the other processes that write to the
+// file. SQLite's own wait for it polls, and ever more seldom, so that a process
+// which commits and begins again at once keeps the others out for seconds.
+// Here who waits goes on polling, and who is not alone leaves the lock alone
+// for a moment after each commit.
+type peers struct {
+	patience time.Duration // how long the lock is waited for
+	version  int64         // of the file, as of this process's last write
+	seen     time.Time     // when another process had written since
+	free     time.Time     // until then the lock is left alone
+}
+
+const (
+	lockPoll = 2 * time.Millisecond
+	lockFree = 2 * time.Millisecond
+	// peerGone is how long a process counts that does not write.
+	peerGone = time.Second
+)
+
+// begin begins a transaction as a writer.
+func (p *peers) begin(ctx context.Context, t *tx) error {
+	if wait := time.Until(p.free); wait > 0 {
+		fired, stop := clock.System{}.Timer(wait)
+		select {
+		case <-fired:
+		case <-ctx.Done():
+		}
+		stop()
+	}
+	for giveUp := time.Now().Add(p.patience); ; {
+		poll, cancel := context.WithTimeout(ctx, lockPoll)
+		_, err := t.ExecContext(poll, beginSQLite)
+		cancel()
+		if err == nil {
+			return p.look(ctx, t)
+		}
+		// It may have begun all the same, just when its time was over.
+		_, _ = t.ExecContext(context.WithoutCancel(ctx), `rollback`)
+		code, _ := sqliteCode(err)
+		locked := code&0xff == sqliteBusy || errors.Is(err, context.DeadlineExceeded)
+		if !locked || ctx.Err() != nil {
+			return err
+		}
+		if time.Now().After(giveUp) {
+			return fmt.Errorf("the database is locked: another process has been writing for %v", p.patience)
+		}
+	}
+}
+
+// look notes whether another process has written. Within this one there is no
+// other writer.
+func (p *peers) look(ctx context.Context, t *tx) error {
+	rows, err := selectRows[struct {
+		Version int64 `db:"data_version"`
+	}](ctx, t, `pragma data_version`)
+	if err != nil || len(rows) == 0 {
+		return err
+	}
+	if version := rows[0].Version; version != p.version {
+		if p.version != 0 {
+			p.seen = time.Now()
+		}
+		p.version = version
+	}
+	return nil
+}
+
+// committed gives the others their turn.
+func (p *peers) committed() {
+	if now := time.Now(); now.Sub(p.seen) < peerGone {
+		p.free = now.Add(lockFree)
+	}
+}
