@@ -228,3 +228,33 @@ func TestTheFirstByBytesOfTheLimitsThatRefuseIsNamed(t *testing.T) {
 	w.enqueue(line, 0, 1)
 	require.Equal(t, []string{"rate_limit: Zebra 2/h"}, reasons())
 }
+
+// A drop job that ran before waits for the hold's end, also where fresh ones
+// beside it were shed meanwhile: nobody has to look around for it.
+func TestADeferredDropJobIsRememberedWhileFreshOnesAreShed(t *testing.T) {
+	w := newWorld(t)
+	p := w.process(100, []simTask{{name: "a", rate: "4/s", burst: 1, drop: true}})
+	line := store.Line{Task: "a", Queue: "q"}
+	w.enqueue(line, 0, 1)
+	p.survey()
+	require.True(t, p.look())
+	again := p.running[0]
+	p.running = nil
+	w.wait(again)
+	p.arrive([]store.Line{line})
+	require.True(t, p.look())
+	require.Equal(t, "waiting", again.place)
+
+	w.move(100 * time.Millisecond)
+	w.enqueue(line, 5, 2)
+	p.arrive([]store.Line{line})
+	require.True(t, p.look())
+	require.Len(t, p.shed, 2)
+	require.Empty(t, p.running)
+	require.False(t, p.look() && p.look(), "then it is quiet")
+	require.Equal(t, simStart+250_000, p.wakeAt().UnixMicro())
+
+	w.move(150 * time.Millisecond)
+	require.True(t, p.look())
+	require.Equal(t, []*simJob{again}, p.running)
+}

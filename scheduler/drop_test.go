@@ -222,6 +222,24 @@ func TestADeferredDropJobHoldsTheLimitUntilTheNextTokenOnly(t *testing.T) {
 	})
 }
 
+// Also where the limit's own holds last until its next token, a minute from now.
+func TestADeferredDropJobHoldsTheLimitNoLongerThanAnOrdinaryHold(t *testing.T) {
+	each(t, func(t *testing.T, r *rig) {
+		r.task("a", func(job *queue.Job[string]) error {
+			if job.Attempt == 1 {
+				return errors.New("once")
+			}
+			return nil
+		}, scheduler.RateLimit("1/m"), scheduler.Defer(scheduler.UntilToken), scheduler.OnExcess(scheduler.Drop))
+		r.enqueue("a", []string{"x"})
+		r.at(0)
+		r.at(time.Second)
+		require.Equal(t, time.Second, r.heldFor("task:a"))
+		r.at(time.Minute)
+		require.Equal(t, 2, r.count())
+	})
+}
+
 func TestWhatWasGivenBackOrLostItsLeaseIsNotShed(t *testing.T) {
 	for _, c := range []struct {
 		name    string

@@ -261,14 +261,18 @@ func (p *process) apply(k *look, jobs map[int64]*simJob, plan store.Plan) {
 func (p *process) checkStarts(started []*simJob) {
 	for _, j := range started {
 		for _, l := range p.covering(j.line) {
-			row := p.w.limits[l.Name]
-			held := p.w.now < row.HeldUntil && p.w.now >= row.HeldFrom-second && p.w.now >= row.Stamp-second
-			if row.Paused || held {
-				p.w.t.Fatalf("job %d starts under %s: paused %v, held %v", j.ID, l.Name, row.Paused, held)
+			if row := p.w.limits[l.Name]; row.Paused || p.w.held(row) {
+				p.w.t.Fatalf("job %d starts under %s: paused %v, held %v", j.ID, l.Name, row.Paused, p.w.held(row))
 			}
 			p.w.starts[l.Name] = append(p.w.starts[l.Name], p.w.passed)
 		}
 	}
+}
+
+// held tells of a row, as it is before a look, whether the limit is on hold: a
+// great step back of the clock has ended that.
+func (w *world) held(row *store.Limit) bool {
+	return w.now < row.HeldUntil && w.now >= row.HeldFrom-second && w.now >= row.Stamp-second
 }
 
 // checkSheds: only fresh jobs of drop tasks, for the first limit that refuses.
@@ -284,7 +288,7 @@ func (p *process) checkSheds(k *look) {
 		}
 		var refusing []string
 		for _, l := range k.limits {
-			if slices.Contains(p.covering(j.line), l.limit) && (l.held || l.bucket.Tokens() == 0) {
+			if slices.Contains(p.covering(j.line), l.limit) && (p.w.held(p.w.limits[l.limit.Name]) || l.bucket.Tokens() == 0) {
 				refusing = append(refusing, l.limit.Name)
 			}
 		}
@@ -294,7 +298,7 @@ func (p *process) checkSheds(k *look) {
 			p.w.t.Fatalf("job %d is shed for %q; refusing are %q", j.ID, j.shed, refusing)
 		}
 		for _, l := range k.limits {
-			if l.held && l.limit.Name < name && slices.Contains(p.covering(j.line), l.limit) {
+			if p.w.held(p.w.limits[l.limit.Name]) && l.limit.Name < name && slices.Contains(p.covering(j.line), l.limit) {
 				p.w.t.Fatalf("job %d is shed for %q although %s refuses", j.ID, j.shed, l.limit.Name)
 			}
 		}

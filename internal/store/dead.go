@@ -49,16 +49,31 @@ type DeadFilter struct {
 const deadView = `id, job_id, kind, task, queue, reason, metadata, job_metadata, %s as args, length(args) as args_size, rank, attempt,
        errors, unique_key, max_retries, timeout, deferrals, enqueued_at, first_due, dead_at, replays`
 
-const deadWhere = ` from weir_dead where id < $1 and ($2 = '' or kind = $2) and ($3 = '' or task = $3) and ($4 = '' or queue = $4)
-  and ($5 = '' or kind <> $5)`
+// byKind is a statement for all dead letters, and for those of one kind: they
+// are found by their index, whatever number of others there is.
+type byKind struct{ all, one *statement }
 
-var listDeadSQL = &statement{postgres: `select ` +
-	fmt.Sprintf(deadView, fmt.Sprintf(`case when length(args) <= %d then args end`, listedArgs)) + deadWhere + ` order by id desc limit $6`}
+func (s byKind) of(f *DeadFilter) *statement {
+	if f.Kind == "" {
+		return s.all
+	}
+	return s.one
+}
+
+func forKinds(statementFor func(where string) *statement) byKind {
+	const where = ` from weir_dead where id < $1 and %s and ($3 = '' or task = $3) and ($4 = '' or queue = $4) and ($5 = '' or kind <> $5)`
+	return byKind{all: statementFor(fmt.Sprintf(where, `$2 = ''`)), one: statementFor(fmt.Sprintf(where, `kind = $2`))}
+}
+
+var listDeadSQL = forKinds(func(where string) *statement {
+	short := fmt.Sprintf(`case when length(args) <= %d then args end`, listedArgs)
+	return &statement{postgres: `select ` + fmt.Sprintf(deadView, short) + where + ` order by id desc limit $6`}
+})
 
 // ListDead returns dead letters, the newest first, without arguments that are
 // longer than 4 KiB.
 func (s *Store) ListDead(ctx context.Context, f DeadFilter) ([]DeadLetter, error) {
-	rows, err := selectRows[DeadLetter](ctx, s.read, s.text(listDeadSQL), f.before(), f.Kind, f.Task, f.Queue, f.NotKind, f.Limit)
+	rows, err := selectRows[DeadLetter](ctx, s.read, s.text(listDeadSQL.of(&f)), f.before(), f.Kind, f.Task, f.Queue, f.NotKind, f.Limit)
 	if err != nil {
 		return nil, fmt.Errorf("list dead letters: %w", err)
 	}
@@ -147,10 +162,10 @@ func head(text string, bytes int) string {
 
 // Entries named by their ids are found by them, whatever else is there.
 var (
-	takeDeadSQL = &statement{
-		postgres: `select ` + fmt.Sprintf(deadView, `args`) + deadWhere + ` and id > $6 order by id limit $7 for update`,
-		sqlite:   `select ` + fmt.Sprintf(deadView, `args`) + deadWhere + ` and id > $6 order by id limit $7`,
-	}
+	takeDeadSQL = forKinds(func(where string) *statement {
+		take := `select ` + fmt.Sprintf(deadView, `args`) + where + ` and id > $6 order by id limit $7`
+		return &statement{postgres: take + ` for update`, sqlite: take}
+	})
 	takeDeadByIDSQL = &statement{
 		postgres: `select ` + fmt.Sprintf(deadView, `args`) + ` from weir_dead where id = any($1::bigint[]) order by id for update`,
 		sqlite:   `select ` + fmt.Sprintf(deadView, `args`) + ` from weir_dead where id in (select value from json_each($1)) order by id`,
@@ -211,7 +226,7 @@ func (s *Store) takeDead(ctx context.Context, t *tx, f DeadFilter) ([]DeadLetter
 	if len(f.IDs) > 0 {
 		return selectRows[DeadLetter](ctx, t, s.text(takeDeadByIDSQL), s.ids(f.IDs))
 	}
-	return selectRows[DeadLetter](ctx, t, s.text(takeDeadSQL), f.before(), f.Kind, f.Task, f.Queue, f.NotKind, f.After, f.Limit)
+	return selectRows[DeadLetter](ctx, t, s.text(takeDeadSQL.of(&f)), f.before(), f.Kind, f.Task, f.Queue, f.NotKind, f.After, f.Limit)
 }
 
 func (f *DeadFilter) before() int64 {
@@ -221,10 +236,13 @@ func (f *DeadFilter) before() int64 {
 	return f.Before
 }
 
-var purgeDeadSQL = &statement{
-	postgres: `delete from weir_dead where id = any(array(select id ` + deadWhere + ` order by id desc limit $6))`,
-	sqlite:   `delete from weir_dead where id in (select id ` + deadWhere + ` order by id desc limit $6)`,
-}
+var purgeDeadSQL = forKinds(func(where string) *statement {
+	chosen := `select id` + where + ` order by id desc limit $6`
+	return &statement{
+		postgres: `delete from weir_dead where id = any(array(` + chosen + `))`,
+		sqlite:   `delete from weir_dead where id in (` + chosen + `)`,
+	}
+})
 
 // PurgeDead deletes one batch of what f selects and returns how many went.
 func (s *Store) PurgeDead(ctx context.Context, f DeadFilter) (int64, error) {
@@ -234,7 +252,7 @@ func (s *Store) PurgeDead(ctx context.Context, f DeadFilter) (int64, error) {
 			n, err = s.exec(ctx, t, dropDeadSQL, s.ids(f.IDs))
 			return err
 		}
-		n, err = s.exec(ctx, t, purgeDeadSQL, f.before(), f.Kind, f.Task, f.Queue, f.NotKind, f.Limit)
+		n, err = s.exec(ctx, t, purgeDeadSQL.of(&f), f.before(), f.Kind, f.Task, f.Queue, f.NotKind, f.Limit)
 		return err
 	})
 	if err != nil {

@@ -268,7 +268,7 @@ func TestLargeRowIdsKeepAllTheirDigits(t *testing.T) {
 		var held []store.Held
 		for i, j := range started {
 			require.Equal(t, next+int64(i), j.ID)
-			require.EqualValues(t, 1<<62+1, j.Claim.Int64)
+			require.Equal(t, number(1<<62+1), j.Claim)
 			held = append(held, store.Held{ID: j.ID, Claim: j.Claim.Int64})
 			results = append(results, end(j, []store.Outcome{store.Done, store.Dead, store.Retry, store.GiveBack}[i]))
 		}

@@ -8,7 +8,6 @@ import (
 	"os/exec"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -39,7 +38,9 @@ func openOnce(dsn, dieAfter string) int {
 	if dieAfter != "" {
 		watch.after = func(query string) {
 			if strings.Contains(query, dieAfter) {
-				_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
+				self, _ := os.FindProcess(os.Getpid())
+				_ = self.Kill()
+				select {}
 			}
 		}
 	}

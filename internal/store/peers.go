@@ -30,15 +30,10 @@ const (
 
 // begin begins a transaction as a writer.
 func (p *peers) begin(ctx context.Context, t *tx) error {
-	if wait := time.Until(p.free); wait > 0 {
-		fired, stop := clock.System{}.Timer(wait)
-		select {
-		case <-fired:
-		case <-ctx.Done():
-		}
-		stop()
+	if wait := p.free.Sub(now()); wait > 0 {
+		pause(ctx, wait)
 	}
-	for giveUp := time.Now().Add(p.patience); ; {
+	for giveUp := now().Add(p.patience); ; {
 		poll, cancel := context.WithTimeout(ctx, lockPoll)
 		_, err := t.ExecContext(poll, beginSQLite)
 		cancel()
@@ -52,7 +47,7 @@ func (p *peers) begin(ctx context.Context, t *tx) error {
 		if !locked || ctx.Err() != nil {
 			return err
 		}
-		if time.Now().After(giveUp) {
+		if now().After(giveUp) {
 			return fmt.Errorf("the database is locked: another process has been writing for %v", p.patience)
 		}
 	}
@@ -69,7 +64,7 @@ func (p *peers) look(ctx context.Context, t *tx) error {
 	}
 	if version := rows[0].Version; version != p.version {
 		if p.version != 0 {
-			p.seen = time.Now()
+			p.seen = now()
 		}
 		p.version = version
 	}
@@ -78,7 +73,11 @@ func (p *peers) look(ctx context.Context, t *tx) error {
 
 // committed gives the others their turn.
 func (p *peers) committed() {
-	if now := time.Now(); now.Sub(p.seen) < peerGone {
-		p.free = now.Add(lockFree)
+	if at := now(); at.Sub(p.seen) < peerGone {
+		p.free = at.Add(lockFree)
 	}
 }
+
+// now is real time, also under an injected clock: other processes do not know
+// of that one.
+func now() time.Time { return clock.System{}.Now() }

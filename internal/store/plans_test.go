@@ -244,6 +244,40 @@ func TestPlansDoNotDependOnTheBacklogNorOnStatistics(t *testing.T) {
 	})
 }
 
+// A flood of sheds must not hide what failed, nor hold the writer while it is
+// looked for.
+func TestDeadLettersOfOneKindAreFoundWithoutReadingTheOthers(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, db storetest.Database) {
+		b := setup(t, db)
+		b.bury(t, store.KindFailed, "a", "1", "2", "3")
+		b.fill(t, 20, `0`, `null`)
+		b.bury(t, store.KindFailed, "b", "4")
+		b.exec(t, `analyze`)
+		watch, e := &watcher{}, &explainer{dialect: db.Dialect, open: map[driver.Conn]bool{}}
+		s := b.db.Open(t, store.Options{Clock: b.clock, Wrap: watch.wrap})
+		watch.intercept(e.before)
+		list, err := s.ListDead(t.Context(), store.DeadFilter{Kind: store.KindFailed, Limit: 100})
+		require.NoError(t, err)
+		require.Len(t, list, 4)
+		replayed, err := s.ReplayDead(t.Context(), store.DeadFilter{Kind: store.KindFailed, Limit: 2}, revive)
+		require.NoError(t, err)
+		require.Len(t, replayed, 2)
+		purged, err := s.PurgeDead(t.Context(), store.DeadFilter{Kind: store.KindFailed, Task: "a", Limit: 100})
+		require.NoError(t, err)
+		require.EqualValues(t, 1, purged)
+		seen := 0
+		for _, p := range e.plans {
+			if strings.Contains(p.text, "kind = ") {
+				seen++
+				require.Contains(t, p.indexes, "weir_dead_kind", p.detail)
+				require.Empty(t, p.scans, p.detail)
+				require.Less(t, p.removed, 10.0, p.detail)
+			}
+		}
+		require.Equal(t, 3, seen)
+	})
+}
+
 // fill stores jobs of ten throttled tasks, of the highest priority, and a past.
 func (b *bundle) fill(t testing.TB, n int, state, leaseUntil string) {
 	t.Helper()

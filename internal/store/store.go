@@ -119,18 +119,13 @@ func (s *Store) connect(ctx context.Context, conns int, opts Options) error {
 // process which makes the file's WAL, recovers it, or takes it away as the
 // last to leave: SQLite says busy then, without waiting for its timeout.
 func (s *Store) firstContact(ctx context.Context) error {
-	const tries, pause = 500, 20 * time.Millisecond
+	const tries, between = 500, 20 * time.Millisecond
 	for n := 1; ; n++ {
 		err := s.read.PingContext(ctx)
 		if code, _ := sqliteCode(err); code&0xff != sqliteBusy || n == tries {
 			return err
 		}
-		fired, stop := clock.System{}.Timer(pause)
-		select {
-		case <-fired:
-		case <-ctx.Done():
-		}
-		stop()
+		pause(ctx, between)
 	}
 }
 
@@ -178,9 +173,6 @@ func (s *Store) Close() error {
 	}
 	return errors.Join(errs...)
 }
-
-// Dialect tells which database this is.
-func (s *Store) Dialect() Dialect { return s.target.dialect }
 
 // String names the database without its password.
 func (s *Store) String() string {

@@ -49,6 +49,20 @@ func TestASurveyFindsLinesHoldsAndTheNextTimes(t *testing.T) {
 	})
 }
 
+func TestAHoldThatLiesMoreThanASecondAheadIsNone(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, db storetest.Database) {
+		b := setup(t, db)
+		require.NoError(t, b.Register(t.Context(), nil, []store.Declared{declared(t, "l", "1/s")}))
+		for from, held := range map[int64]bool{-second: true, 0: true, second: true, second + 1: false} {
+			b.exec(t, `update weir_limits set held_from = $1, held_until = $2`, b.now()+from, b.now()+from+second)
+			got, err := b.Survey(t.Context(), nil, []string{"l"})
+			require.NoError(t, err)
+			require.Equal(t, held, got.Held["l"] == b.now()+from+second, from)
+			require.Equal(t, !held, got.Held["l"] == 0, from)
+		}
+	})
+}
+
 func TestTheLastRegistrationOfATaskCounts(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, db storetest.Database) {
 		b := setup(t, db)

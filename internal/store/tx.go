@@ -76,14 +76,18 @@ func (s *Store) writeOn(ctx context.Context, db *sqlx.DB, begin string, do func(
 		if err == nil || attempt == maxAttempts || !transient(err) || ctx.Err() != nil {
 			return cancelled(ctx, err)
 		}
-		// Real time, also under an injected clock, which nobody moves while a
-		// call is under way.
-		fired, stop := clock.System{}.Timer(time.Duration(attempt) * time.Millisecond)
-		select {
-		case <-fired:
-		case <-ctx.Done():
-		}
-		stop()
+		pause(ctx, time.Duration(attempt)*time.Millisecond)
+	}
+}
+
+// pause waits in real time, also under an injected clock, which nobody moves
+// while a call is under way.
+func pause(ctx context.Context, d time.Duration) {
+	fired, stop := clock.System{}.Timer(d)
+	defer stop()
+	select {
+	case <-fired:
+	case <-ctx.Done():
 	}
 }
 

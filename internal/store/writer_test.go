@@ -67,7 +67,7 @@ func TestAWriteWaitsForAnotherProcessThatWrites(t *testing.T) {
 		done <- err
 	}()
 	<-begun
-	<-begun // it was told that it has to wait, and asks again
+	<-begun                                                  // it was told that it has to wait, and asks again
 	_, err := s.List(t.Context(), store.JobFilter{Limit: 1}) // readers do not wait
 	require.NoError(t, err)
 	release()

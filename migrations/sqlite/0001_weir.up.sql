@@ -96,7 +96,7 @@ create table weir_dead (
 ) strict;
 
 create unique index weir_dead_job on weir_dead (job_id);
-create index weir_dead_kind on weir_dead (kind, task, id);
+create index weir_dead_kind on weir_dead (kind, id);
 
 -- One row a limit: its bucket, its hold, and what operators said of it. key
 -- is empty today: it leaves room for one budget per tenant under one name.
