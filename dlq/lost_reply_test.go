@@ -92,7 +92,7 @@ func insertDead(t *testing.T, s *store.Store, n int) {
 
 type shedding struct{}
 
-func (shedding) Ask(int64, []store.Limit) []store.Ask {
+func (shedding) Ask(int64, store.Locked) []store.Ask {
 	return []store.Ask{{Line: store.Line{Task: "a", Queue: "default"}, Max: 10_000, Fresh: true}}
 }
 

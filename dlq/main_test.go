@@ -50,7 +50,7 @@ type verdict struct {
 	shed string // the reason; empty: they start
 }
 
-func (v verdict) Ask(int64, []store.Limit) []store.Ask {
+func (v verdict) Ask(int64, store.Locked) []store.Ask {
 	return []store.Ask{{Line: v.Line, Max: 10_000}}
 }
 

@@ -134,7 +134,7 @@ func (l *Letters) replayBatch(ctx context.Context, f store.DeadFilter) ([]store.
 			return nil, err
 		}
 		if landed, err = l.landed(ctx, tried); err != nil {
-			return nil, err
+			return nil, fmt.Errorf("%w: %w", ErrOutcomeUnknown, err)
 		}
 	}
 }

@@ -10,7 +10,8 @@ type change struct {
 	save []store.Limit
 }
 
-func (c *change) Ask(_ int64, limits []store.Limit) []store.Ask {
+func (c *change) Ask(_ int64, locked store.Locked) []store.Ask {
+	limits := locked.Limits
 	c.do(&limits[0])
 	c.save = limits
 	return nil

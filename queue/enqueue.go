@@ -33,6 +33,23 @@ type Tx interface {
 // tries is how often an enqueue whose reply was lost is repeated by itself.
 const tries = 3
 
+// untilKnown repeats a write whose reply was lost. From then on its outcome is
+// unknown until a try succeeds, whatever else the others fail with.
+func untilKnown(ctx context.Context, write func(again bool) error) error {
+	err := write(false)
+	for n := 1; n < tries && errors.Is(err, ErrOutcomeUnknown) && ctx.Err() == nil; n++ {
+		next := write(true)
+		if next == nil {
+			return nil
+		}
+		if !errors.Is(next, ErrOutcomeUnknown) {
+			next = fmt.Errorf("%w: %w", ErrOutcomeUnknown, next)
+		}
+		err = next
+	}
+	return err
+}
+
 // Enqueue stores a job. When it returns without an error the job survives the
 // loss of the process and of power. Enqueues from many goroutines at the same
 // time share their commits.
@@ -50,12 +67,12 @@ func (c *Client) Enqueue(ctx context.Context, job NewJob) (Receipt, error) {
 	}
 	// When the context ends, the commit under way still reads them.
 	stored.Args = bytes.Clone(stored.Args)
-	inserted, err := c.insert.InsertOne(ctx, stored)
-	for n := 1; n < tries && errors.Is(err, ErrOutcomeUnknown) && ctx.Err() == nil; n++ {
-		again := stored
-		again.Repeat = true
-		inserted, err = c.insert.InsertOne(ctx, again)
-	}
+	var inserted store.Inserted
+	err = untilKnown(ctx, func(again bool) (err error) {
+		stored.Repeat = stored.Repeat || again
+		inserted, err = c.insert.InsertOne(ctx, stored)
+		return err
+	})
 	if err != nil {
 		if ctx.Err() != nil && !errors.Is(err, ErrOutcomeUnknown) {
 			err = fmt.Errorf("%w: %w", ErrOutcomeUnknown, err)
@@ -79,13 +96,14 @@ func (c *Client) EnqueueMany(ctx context.Context, jobs []NewJob) ([]Receipt, err
 	if len(stored) == 0 {
 		return []Receipt{}, nil
 	}
-	inserted, err := c.insert.Insert(ctx, stored)
-	for n := 1; n < tries && errors.Is(err, ErrOutcomeUnknown) && ctx.Err() == nil; n++ {
+	var inserted []store.Inserted
+	err = untilKnown(ctx, func(again bool) (err error) {
 		for i := range stored {
-			stored[i].Repeat = true
+			stored[i].Repeat = stored[i].Repeat || again
 		}
 		inserted, err = c.insert.Insert(ctx, stored)
-	}
+		return err
+	})
 	if errors.Is(err, ErrOutcomeUnknown) {
 		out := make([]Receipt, len(stored))
 		for i := range stored {

@@ -83,3 +83,14 @@ type NotCancellableError struct {
 func (e *NotCancellableError) Error() string {
 	return fmt.Sprintf("job %s is %s: only a job that has not ended can be cancelled", e.JobID, e.State)
 }
+
+// A NotScheduledError is returned for a job that does not wait for its time.
+type NotScheduledError struct {
+	JobID string
+	State State
+}
+
+// Error says why it cannot be brought into line.
+func (e *NotScheduledError) Error() string {
+	return fmt.Sprintf("job %s is %s: only a scheduled job, or one that waits for its next attempt, can be brought into line", e.JobID, e.State)
+}

@@ -51,10 +51,11 @@ func (c *Client) Cancel(ctx context.Context, id string) error {
 	if err != nil {
 		return &InvalidError{Field: "job", Value: quote(id), Problem: err.Error()}
 	}
-	done, err := c.store.Cancel(ctx, uid)
-	for n := 1; n < tries && errors.Is(err, ErrOutcomeUnknown) && ctx.Err() == nil; n++ {
+	var done bool
+	err = untilKnown(ctx, func(bool) (err error) {
 		done, err = c.store.Cancel(ctx, uid)
-	}
+		return err
+	})
 	if err != nil || done {
 		return err
 	}
@@ -68,4 +69,34 @@ func (c *Client) Cancel(ctx context.Context, id string) error {
 		return nil
 	}
 	return &NotCancellableError{JobID: uid, State: states[row.State]}
+}
+
+// RunNow brings a scheduled job into line at once: one that waits for its time,
+// or for its next attempt after a failure. Its place in line is now, and limits
+// hold for it as for any other. It returns a [NotScheduledError] for a job that
+// waits, runs or has ended, a [DeadError] for a dead one, and [ErrNotFound].
+func (c *Client) RunNow(ctx context.Context, id string) error {
+	uid, err := wire.UUID(id)
+	if err != nil {
+		return &InvalidError{Field: "job", Value: quote(id), Problem: err.Error()}
+	}
+	done, err := c.store.RunNow(ctx, uid)
+	perhaps := false
+	for n := 1; n < tries && errors.Is(err, ErrOutcomeUnknown) && ctx.Err() == nil; n++ {
+		perhaps = true
+		done, err = c.store.RunNow(ctx, uid)
+	}
+	if err != nil || done {
+		return err
+	}
+	row, found, err := c.store.Get(ctx, uid)
+	switch {
+	case err != nil:
+		return err
+	case !found:
+		return c.missing(ctx, uid)
+	case perhaps && states[row.State] != StateCancelled:
+		return nil // the try whose reply was lost had done it
+	}
+	return &NotScheduledError{JobID: uid, State: states[row.State]}
 }

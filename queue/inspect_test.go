@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/weirq/weir/internal/store"
+	"github.com/weirq/weir/internal/storetest"
 	"github.com/weirq/weir/queue"
 )
 
@@ -70,6 +71,70 @@ func TestOnlyAJobThatHasNotEndedCanBeCancelled(t *testing.T) {
 			}
 		}
 		require.Empty(t, b.all(t, queue.Filter{States: []queue.State{queue.StatePending, queue.StateRunning}}))
+	})
+}
+
+func TestOnlyAScheduledJobCanBeBroughtIntoLine(t *testing.T) {
+	each(t, func(t *testing.T, b *bundle) {
+		for state, id := range b.inEveryState(t) {
+			err := b.RunNow(t.Context(), id)
+			switch state {
+			case "scheduled":
+				require.NoError(t, err)
+				require.Equal(t, queue.StateWaiting, b.get(t, id).State)
+			case "dead":
+				var dead *queue.DeadError
+				require.ErrorAs(t, err, &dead)
+				require.Equal(t, id, dead.JobID)
+			default:
+				require.Equal(t, &queue.NotScheduledError{JobID: id, State: queue.State(state)}, err)
+				require.EqualError(t, err, "job "+id+" is "+state+": only a scheduled job, or one that waits for its next attempt, can be brought into line")
+			}
+		}
+		require.ErrorIs(t, b.RunNow(t.Context(), uuid.NewString()), queue.ErrNotFound)
+		require.ErrorIs(t, b.RunNow(t.Context(), "7"), queue.ErrInvalid)
+	})
+}
+
+func TestAJobThatIsBroughtIntoLineIsThereFromNowOn(t *testing.T) {
+	each(t, func(t *testing.T, b *bundle) {
+		later, err := b.Enqueue(t.Context(), queue.NewJob{Task: "a", Delay: time.Hour})
+		require.NoError(t, err)
+		failed, err := b.Enqueue(t.Context(), queue.NewJob{Task: "b"})
+		require.NoError(t, err)
+		running := b.start(t, "b", "default")
+		out, err := b.Store().Turn(t.Context(), store.TurnRequest{
+			Results: []store.Result{{ID: running[0].ID, UID: failed.ID, Claim: running[0].Claim.Int64, Outcome: store.Retry, Delay: time.Hour.Microseconds()}},
+		})
+		require.NoError(t, err)
+		require.Empty(t, out.Refused)
+		b.clock.Advance(time.Minute)
+		for _, id := range []string{later.ID, failed.ID} {
+			require.Equal(t, queue.StateScheduled, b.get(t, id).State)
+			require.NoError(t, b.RunNow(t.Context(), strings.ToUpper(id)))
+			info := b.get(t, id)
+			require.Equal(t, queue.StateWaiting, info.State)
+			require.Equal(t, start.Add(time.Minute), info.FirstDueAt)
+			require.Equal(t, start.Add(time.Minute), info.RunAt)
+		}
+		require.Len(t, b.start(t, "a", "default"), 1)
+		require.Len(t, b.start(t, "b", "default"), 1)
+	})
+}
+
+func TestARunNowWhoseReplyIsLostSucceedsAllTheSame(t *testing.T) {
+	t.Parallel()
+	storetest.Each(t, func(t *testing.T, db storetest.Database) {
+		t.Parallel()
+		faults := &storetest.Faults{}
+		c := queue.From(db.Open(t, store.Options{Wrap: faults.Wrap}))
+		receipt, err := c.Enqueue(t.Context(), queue.NewJob{Task: "a", Delay: time.Hour})
+		require.NoError(t, err)
+		faults.LoseReply(`update \S*weir_jobs set state = 0`, 1)
+		require.NoError(t, c.RunNow(t.Context(), receipt.ID))
+		job, err := c.Get(t.Context(), receipt.ID)
+		require.NoError(t, err)
+		require.Equal(t, queue.StateWaiting, job.State)
 	})
 }
 

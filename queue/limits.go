@@ -35,11 +35,12 @@ type LimitInfo struct {
 	Shed          int64 `json:"shed"`
 	Started       int64 `json:"started"`
 	Paused        bool  `json:"paused"`
+	// OverrideUntil is when an override ends; zero: when it is unset.
+	OverrideUntil  time.Time `json:"override_until,omitzero"`
+	OverrideReason string    `json:"override_reason,omitzero"`
 
-	Tasks          []string  `json:"-"` // what it covers
-	Queues         []string  `json:"-"`
-	OverrideUntil  time.Time `json:"-"` // zero: until it is unset
-	OverrideReason string    `json:"-"`
+	Tasks  []string `json:"-"` // what it covers
+	Queues []string `json:"-"`
 }
 
 // MarshalJSON writes the limit with stable names.

@@ -56,7 +56,7 @@ type line struct {
 	max int
 }
 
-func (l line) Ask(int64, []store.Limit) []store.Ask { return []store.Ask{{Line: l.Line, Max: l.max}} }
+func (l line) Ask(int64, store.Locked) []store.Ask { return []store.Ask{{Line: l.Line, Max: l.max}} }
 
 func (line) Decide(read [][]store.Candidate) store.Plan {
 	var p store.Plan

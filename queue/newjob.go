@@ -53,6 +53,12 @@ type NewJob struct {
 	// MaxRetries is how often the job is tried again after its first failure:
 	// 0, never, to 1,000,000. Default: the task's.
 	MaxRetries *int
+	// StartBefore is when the job is no longer worth starting: never started by
+	// then, it becomes a dead letter of kind expired. A retry does not expire.
+	// Default: never.
+	StartBefore time.Time
+	// StartWithin says the same as a time from now, at most a hundred years.
+	StartWithin time.Duration
 }
 
 // The times that a text of RFC 3339 can show.
@@ -78,6 +84,10 @@ func (j *NewJob) stored(maxArgs int) (store.NewJob, error) {
 	if !j.RunAt.IsZero() {
 		// A time of the epoch itself would read as unset, which is now as well.
 		out.RunAt = roundUp(j.RunAt).UnixMicro()
+	}
+	out.ExpiresIn = microseconds(j.StartWithin)
+	if !j.StartBefore.IsZero() {
+		out.ExpiresAt = j.StartBefore.UnixMicro()
 	}
 	if len(j.Metadata) > 0 {
 		var compact bytes.Buffer
@@ -124,6 +134,12 @@ func (j *NewJob) check(maxArgs int) *InvalidError {
 		return invalid("delay", j.Delay, "use at most a hundred years, or a time to run at")
 	case !j.RunAt.IsZero() && (j.RunAt.Before(firstTime) || roundUp(j.RunAt).After(lastTime)):
 		return invalid("time to run at", "", "use one from the year 1 to 9999")
+	case j.StartWithin != 0 && !j.StartBefore.IsZero():
+		return invalid("start within", j.StartWithin, "the job has a time to start before as well: give one of the two")
+	case j.StartWithin < 0 || j.StartWithin > LongestDelay:
+		return invalid("start within", j.StartWithin, "use up to a hundred years; 0 is no end")
+	case !j.StartBefore.IsZero() && (j.StartBefore.Unix() < 1 || j.StartBefore.After(lastTime)):
+		return invalid("time to start before", "", "use one from the year 1970 to 9999")
 	case j.Timeout < 0 || j.Timeout > LongestTimeout:
 		return invalid("timeout", j.Timeout, "use up to 366 days; 0 is the task's own")
 	case j.MaxRetries != nil && (*j.MaxRetries < 0 || *j.MaxRetries > MostRetries):

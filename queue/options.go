@@ -81,6 +81,22 @@ func Metadata(m map[string]any) EnqueueOption {
 	}
 }
 
+// StartBefore sets when the job is no longer worth starting; see [NewJob].
+func StartBefore(t time.Time) EnqueueOption {
+	return func(j *NewJob) error {
+		j.StartBefore = t
+		return nil
+	}
+}
+
+// StartWithin sets how long the job is worth starting, from now; see [NewJob].
+func StartWithin(d time.Duration) EnqueueOption {
+	return func(j *NewJob) error {
+		j.StartWithin = d
+		return nil
+	}
+}
+
 // Timeout sets how long an attempt may take.
 func Timeout(d time.Duration) EnqueueOption {
 	return func(j *NewJob) error {

@@ -26,12 +26,14 @@ type QueueInfo struct {
 	Running         int64     `json:"running"`
 	RunningCapped   bool      `json:"running_capped,omitzero"`
 	OldestWaitingAt time.Time `json:"oldest_waiting_at"` // first due of the longest waiting job
+	Paused          bool      `json:"paused"`
 }
 
 // MarshalJSON writes the queue with stable names.
 func (q QueueInfo) MarshalJSON() ([]byte, error) { return wire.Object(q) }
 
-// Queues lists the queues that tasks or live jobs name, by name.
+// Queues lists the queues that tasks or live jobs name, or that were paused, by
+// name.
 func (c *Client) Queues(ctx context.Context) ([]QueueInfo, error) {
 	rows, err := c.store.Queues(ctx)
 	if err != nil {
@@ -44,7 +46,7 @@ func (c *Client) Queues(ctx context.Context) ([]QueueInfo, error) {
 	}
 	out := make([]QueueInfo, len(rows))
 	for i, r := range rows {
-		q := QueueInfo{Name: r.Queue, Scheduled: r.Scheduled, Running: r.Running}
+		q := QueueInfo{Name: r.Queue, Scheduled: r.Scheduled, Running: r.Running, Paused: r.Paused}
 		q.Waiting, q.WaitingCapped = capped(r.Waiting)
 		q.ScheduledCapped, q.RunningCapped = scheduled > CountBound, running > CountBound
 		if r.Oldest != nil {

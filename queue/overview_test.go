@@ -31,7 +31,30 @@ func TestQueuesAreListedWithWhatIsInThem(t *testing.T) {
 			{Name: "q", Waiting: 2, Scheduled: 1, Running: 1, OldestWaitingAt: start},
 			{Name: "r", Waiting: 1, OldestWaitingAt: start.Add(time.Minute)},
 		}, queues)
-		require.JSONEq(t, `{"name":"q","waiting":2,"scheduled":1,"running":1,"oldest_waiting_at":"2030-01-02T03:04:05.000000Z"}`, jsonText(t, queues[1]))
+		require.JSONEq(t, `{"name":"q","waiting":2,"scheduled":1,"running":1,"oldest_waiting_at":"2030-01-02T03:04:05.000000Z","paused":false}`, jsonText(t, queues[1]))
+	})
+}
+
+func TestAPausedQueueIsShownAsSuchWithOrWithoutJobs(t *testing.T) {
+	each(t, func(t *testing.T, b *bundle) {
+		_, err := b.Enqueue(t.Context(), queue.NewJob{Task: "a", Queue: "full"})
+		require.NoError(t, err)
+		paused := func() map[string]bool {
+			queues, err := b.Queues(t.Context())
+			require.NoError(t, err)
+			out := map[string]bool{}
+			for _, q := range queues {
+				out[q.Name] = q.Paused
+			}
+			return out
+		}
+		require.NoError(t, b.PauseQueue(t.Context(), "full"))
+		require.NoError(t, b.PauseQueue(t.Context(), "empty"))
+		require.Equal(t, map[string]bool{"full": true, "empty": true}, paused())
+		require.NoError(t, b.ResumeQueue(t.Context(), "full"))
+		require.NoError(t, b.ResumeQueue(t.Context(), "full"), "again")
+		require.Equal(t, map[string]bool{"full": false, "empty": true}, paused())
+		require.ErrorIs(t, b.PauseQueue(t.Context(), ""), queue.ErrInvalid)
 	})
 }
 
@@ -144,12 +167,31 @@ func TestAnOverrideBeatsTheDeclaredRateUntilItEnds(t *testing.T) {
 		require.InDelta(t, 4.0, info.Level, 0, "cut to its capacity")
 		require.Equal(t, start.Add(time.Minute), info.OverrideUntil)
 		require.Equal(t, "calm", info.OverrideReason)
+		require.Contains(t, jsonText(t, info), `"paused":false,"override_until":"2030-01-02T03:05:05.000000Z","override_reason":"calm"}`)
 
 		b.clock.Advance(time.Minute)
 		info, err = b.Limit(t.Context(), "task:a")
 		require.NoError(t, err)
 		require.Equal(t, "100/m", info.Rate)
 		require.Equal(t, queue.SourceDeclared, info.Source)
+	})
+}
+
+func TestAnOverrideOfOneOfAListOfRatesKeepsItsPeriod(t *testing.T) {
+	each(t, func(t *testing.T, b *bundle) {
+		b.declare(t, "task@m:a:b", "100/m", 0, "a:b")
+		for _, rate := range []string{"50/s", "50/2m", "50/h"} {
+			err := b.SetLimit(t.Context(), "task@m:a:b", queue.Override{Rate: rate})
+			require.EqualError(t, err, `limit "task@m:a:b": rate "`+rate+`": one of a list of rates keeps its period: use a count per m, as in "100/m"`)
+		}
+		info, err := b.Limit(t.Context(), "task@m:a:b")
+		require.NoError(t, err)
+		require.Equal(t, queue.SourceDeclared, info.Source)
+		require.NoError(t, b.SetLimit(t.Context(), "task@m:a:b", queue.Override{Rate: "50/60s", Burst: 5, For: 48 * time.Hour}))
+		info, err = b.Limit(t.Context(), "task@m:a:b")
+		require.NoError(t, err)
+		require.Equal(t, "50/m", info.Rate)
+		require.Equal(t, start.Add(48*time.Hour), info.OverrideUntil)
 	})
 }
 

@@ -251,7 +251,8 @@ func TestADeferredDropJobIsRememberedWhileFreshOnesAreShed(t *testing.T) {
 	require.True(t, p.look())
 	require.Len(t, p.shed, 2)
 	require.Empty(t, p.running)
-	require.False(t, p.look() && p.look(), "then it is quiet")
+	first, second := p.look(), p.look()
+	require.False(t, first && second, "then it is quiet")
 	require.Equal(t, simStart+250_000, p.wakeAt().UnixMicro())
 
 	w.move(150 * time.Millisecond)

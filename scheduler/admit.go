@@ -18,13 +18,15 @@ const second = 1_000_000 // microseconds
 
 // look decides who may start, on values: no clock, no database. It is what a
 // process brings to store.Turn, which runs it between the locks and the
-// commit. The order of the gates is: pauses, then the free slots of the
-// process, then the limits; a refusal by an earlier one leaves the later ones
-// untouched.
+// commit. The order of what is asked is: pauses, the free slots of the process,
+// breakers and caps, then the limits; a refusal by an earlier one leaves the
+// later ones untouched.
 type look struct {
-	slots  int
-	lines  []*lookLine
-	limits []*lookLimit // in the order of their names, as they are locked
+	slots    int
+	lines    []*lookLine
+	limits   []*lookLimit // in the order of their names, as they are locked
+	gates    []*lookGate  // in the order of their names too
+	outcomes []outcome    // of attempts whose results this turn writes
 
 	now   int64
 	asked []*lookLine // those whose jobs were read, in the order of the asks
@@ -37,12 +39,14 @@ type lookLine struct {
 	store.Line
 	drop   bool
 	limits []int // that cover it: indexes into look.limits
+	gates  []int // that it passes: indexes into look.gates
 	share  int   // how many jobs to read where nothing bounds them
 	line   *line // whose view this is
 
 	// What the look found.
 	max     int
 	paused  bool
+	blocked bool // by a cap or an open breaker: it waits for a slot, or the time
 	fresh   bool // only jobs that were never granted were read
 	shared  bool // the ask was bounded by the share alone
 	read    int
@@ -79,14 +83,15 @@ type lookLimit struct {
 
 // Ask implements store.Admission: it brings the buckets up to now and says how
 // much of each line could start or is excess.
-func (k *look) Ask(now int64, rows []store.Limit) []store.Ask {
+func (k *look) Ask(now int64, locked store.Locked) []store.Ask {
 	k.now, k.asked = now, nil
 	for i, l := range k.limits {
-		l.open(now, rows[i])
+		l.open(now, locked.Limits[i])
 	}
+	k.openGates(locked)
 	var asks []store.Ask
 	for _, line := range k.lines {
-		line.paused, line.shared, line.read, line.started, line.shed = false, false, 0, 0, 0
+		line.paused, line.blocked, line.shared, line.read, line.started, line.shed = false, false, false, 0, 0, 0
 		if line.max, line.fresh = k.reach(line); line.max == 0 {
 			continue
 		}
@@ -104,16 +109,19 @@ func (l *lookLimit) open(now int64, row store.Limit) {
 	if err != nil {
 		b = bucket.Bucket{Limit: l.declared, Level: row.Level, Stamp: row.Stamp}
 	}
-	b, l.repaired = b.Repair()
-	l.repaired = l.repaired || err != nil
+	b, _ = b.Repair()
+	l.repaired = err != nil || b.Level != row.Level || b.Remainder != row.Remainder || b.Limit.Burst != row.Burst
 	b, step := b.Refill(now)
 	l.steppedBack = step == bucket.StepBack || now < row.HeldFrom-second
-	if b.Limit != l.declared {
+	if inForce := l.inForce(now); b.Limit != inForce {
 		l.switched = b.Limit
-		b = b.Switch(l.declared)
+		b = b.Switch(inForce)
 	}
 	l.bucket = b
-	l.held = now < row.HeldUntil && !l.steppedBack
+	if row.HeldUntil > now+longestHold(l.bucket.Limit) {
+		l.repaired, l.row.HeldUntil = true, 0
+	}
+	l.held = now < l.row.HeldUntil && !l.steppedBack
 	if l.steppedBack {
 		l.row.HeldFrom, l.row.HeldUntil, l.row.DeferredAt = 0, 0, min(l.row.DeferredAt, now)
 	}
@@ -123,9 +131,31 @@ func (l *lookLimit) open(now int64, row store.Limit) {
 	}
 }
 
+// inForce is the limit that counts: an operator's, until it ends, or the one
+// that was declared.
+func (l *lookLimit) inForce(now int64) bucket.Limit {
+	if !l.row.Rate.Valid || l.row.OverUntil.Valid && l.row.OverUntil.Int64 <= now {
+		return l.declared
+	}
+	over, err := bucket.NewLimit(l.row.Rate.String, l.row.OverBurst.Int64)
+	if err != nil {
+		l.repaired = true // told, and not obeyed
+		return l.declared
+	}
+	return over
+}
+
+// longestHold is how far off the end of a hold can be, in microseconds: a
+// second, or the time of a token, and the second by which a clock may have
+// stepped back since. What is longer was damaged.
+func longestHold(l bucket.Limit) int64 {
+	return max(store.DeferFor, l.TokenHold()).Microseconds() + second
+}
+
 // reach is how many jobs of a line matter to this look.
 func (k *look) reach(line *lookLine) (jobs int, fresh bool) {
-	held, dry, tokens, puts := false, false, int64(k.slots), 0
+	room := k.room(line, k.slots)
+	held, dry, tokens, puts := false, false, int64(room), 0
 	for _, i := range line.limits {
 		l := k.limits[i]
 		if l.row.Paused {
@@ -134,13 +164,14 @@ func (k *look) reach(line *lookLine) (jobs int, fresh bool) {
 		}
 		held = held || l.held
 		tokens = min(tokens, l.bucket.Tokens())
-		if l.bucket.Tokens() < int64(k.slots) {
+		if l.bucket.Tokens() < int64(room) {
 			dry = true
 			puts = max(puts, l.deferrals)
 		}
 	}
 	switch {
-	case k.slots == 0:
+	case room == 0:
+		line.blocked = true
 		return 0, false
 	case held && line.drop:
 		// The limit has work waiting, and drop work never waits.
@@ -148,8 +179,8 @@ func (k *look) reach(line *lookLine) (jobs int, fresh bool) {
 	case held:
 		return 0, false
 	case !dry || int64(line.share) < tokens:
-		line.shared = line.share <= k.slots
-		return min(line.share, k.slots), false
+		line.shared = line.share <= room
+		return min(line.share, room), false
 	case line.drop:
 		return int(tokens) + shedBatch, false
 	}
@@ -174,12 +205,18 @@ func (k *look) Decide(read [][]store.Candidate) store.Plan {
 			break
 		}
 		line := c.line
+		if line.blocked = line.blocked || k.room(line, slots) == 0; line.blocked {
+			continue // it waits, and nobody waits for it
+		}
 		line.read++
 		refusing := k.refusing(line)
 		switch {
 		case len(refusing) == 0:
 			for _, i := range line.limits {
 				k.limits[i].take()
+			}
+			for _, i := range line.gates {
+				k.gates[i].running++
 			}
 			plan.Start = append(plan.Start, c.ID)
 			line.started++
@@ -203,6 +240,11 @@ func (k *look) Decide(read [][]store.Candidate) store.Plan {
 	for _, l := range k.limits {
 		if l.close(k.now) {
 			plan.Save = append(plan.Save, l.row)
+		}
+	}
+	for _, g := range k.gates {
+		if g.changed {
+			plan.SaveGates = append(plan.SaveGates, g.row)
 		}
 	}
 	return plan

@@ -13,7 +13,7 @@ var claims atomic.Int64
 // limits say.
 type wholeLine struct{ line store.Line }
 
-func (w wholeLine) Ask(int64, []store.Limit) []store.Ask {
+func (w wholeLine) Ask(int64, store.Locked) []store.Ask {
 	return []store.Ask{{Line: w.line, Max: 1000}}
 }
 

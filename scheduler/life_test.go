@@ -233,7 +233,7 @@ func TestAHandlerCannotTakeTheWorkerWithIt(t *testing.T) {
 	}{
 		{"a string", func(context.Context) error { panic("a word") }, "panic: a word"},
 		{"an error", func(context.Context) error { panic(errAlways) }, "panic: it never works"},
-		{"nil", func(context.Context) error { panic(nil) }, "panic: panic called with nil argument"}, //nolint:govet // that is the point
+		{"nil", func(context.Context) error { panic(nil) }, "panic: panic called with nil argument"},
 		{"a value without a text", func(context.Context) error { panic(panics{}) }, "panic: "},
 		{"an index", func(context.Context) error { var none []int; _ = none[len(none)]; return nil }, "panic: runtime error: index out of range"},
 		{"the end of the goroutine", func(context.Context) error { runtime.Goexit(); return nil }, "the handler ended its goroutine (runtime.Goexit)"},

@@ -27,9 +27,9 @@ func (s *Scheduler) compileLimits() ([]*limit, error) {
 	var limits []*limit
 	var errs []error
 	for _, t := range s.tasks {
-		if t.rate.set {
+		for _, own := range t.limits {
 			limits = append(limits, &limit{
-				Declared: store.Declared{Name: taskPrefix + t.name, Limit: t.limit, Tasks: []string{t.name}},
+				Declared: store.Declared{Name: own.name, Limit: own.limit, Tasks: []string{t.name}},
 				mode:     t.rate.mode,
 			})
 		}

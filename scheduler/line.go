@@ -14,8 +14,15 @@ type line struct {
 	store.Line
 	task   *task
 	limits []*limit
+	gates  []*gate
 	// ready: it has, or may have, waiting jobs.
 	ready bool
+	// blocked: a cap or a breaker lets none start until a job of the line's task
+	// or queue ends, or the next survey.
+	blocked      bool
+	blockedUntil time.Time // the zero time: nobody knows
+	// paused: its queue is.
+	paused bool
 	// quiet: under a hold, it had nothing to shed.
 	quiet bool
 	share int
@@ -34,7 +41,7 @@ func (l *line) held() time.Time {
 
 // askable tells whether a look at now has anything to do for the line.
 func (l *line) askable(now time.Time) bool {
-	if !l.ready {
+	if !l.ready || l.paused || l.blocked && !due(l.blockedUntil, now) {
 		return false
 	}
 	return !l.held().After(now) || (l.task.excess == Drop && !l.quiet)
@@ -42,6 +49,12 @@ func (l *line) askable(now time.Time) bool {
 
 // learn takes what a look found.
 func (l *line) learn(seen *lookLine, slots int) {
+	l.blocked, l.blockedUntil = seen.blocked, time.Time{}
+	for _, g := range l.gates {
+		if g.openUntil.After(l.blockedUntil) {
+			l.blockedUntil = g.openUntil
+		}
+	}
 	if seen.max == 0 {
 		// On hold, it waits for the end. Paused, for the next survey.
 		l.ready = !seen.paused
@@ -51,7 +64,7 @@ func (l *line) learn(seen *lookLine, slots int) {
 	if seen.fresh {
 		return // jobs that were granted before wait for the end of the hold
 	}
-	l.ready = seen.more() || seen.left()
+	l.ready = seen.more() || seen.left() || seen.blocked
 	if !seen.shared {
 		return
 	}
@@ -72,9 +85,35 @@ func (s *Scheduler) arrive(lines []store.Line) {
 		}
 		l, known := s.lines[key]
 		if !known {
-			l = &line{Line: key, task: t, limits: s.covering(key), share: s.config.concurrency}
+			l = &line{Line: key, task: t, limits: s.covering(key), gates: s.passing(key), share: s.config.concurrency}
 			s.lines[key] = l
 		}
 		l.ready, l.quiet = true, false
+	}
+}
+
+// passing lists the gates that a line passes, by name.
+func (s *Scheduler) passing(key store.Line) []*gate {
+	var out []*gate
+	for _, g := range s.gates {
+		if g.task != "" && g.task == key.Task || g.queue != "" && g.queue == key.Queue {
+			out = append(out, g)
+		}
+	}
+	return out
+}
+
+// unblock lets lines ask again whose caps may have room since a job of their
+// task or queue ended.
+func (s *Scheduler) unblock(ended []store.Result) {
+	if len(s.gates) == 0 {
+		return
+	}
+	for _, r := range ended {
+		for _, l := range s.lines {
+			if r.Line.Task == l.Task || r.Line.Queue == l.Queue {
+				l.blocked = false
+			}
+		}
 	}
 }

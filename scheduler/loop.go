@@ -66,6 +66,9 @@ func (s *Scheduler) giveUp() error {
 // stop starts nothing more, and waits for handlers: within the grace, then
 // with their contexts cancelled.
 func (s *Scheduler) stop(ctx context.Context) error {
+	// A database that does not answer cannot hold up a stop for longer.
+	ctx, cancel := context.WithTimeout(ctx, s.config.grace+2*abandonAfter)
+	defer cancel()
 	cancelAt := s.clock.Now().Add(s.config.grace)
 	cancelled := false
 	for {
@@ -103,7 +106,7 @@ func (s *Scheduler) abandon(ctx context.Context) error {
 	for _, h := range left {
 		results = append(results, s.interrupted(h.row))
 	}
-	ctx, cancel := context.WithTimeout(ctx, abandonAfter)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), abandonAfter)
 	defer cancel()
 	_, err := s.store.Turn(ctx, store.TurnRequest{Results: results})
 	return errors.Join(fmt.Errorf("stop: %d handlers did not return after their contexts were cancelled; their jobs are given back", len(left)), err)
@@ -123,7 +126,7 @@ func (s *Scheduler) step(ctx context.Context, starting bool) bool {
 			return false
 		}
 	}
-	sweep := starting && (due(s.dueAt, now) || due(s.leaseAt, now))
+	sweep := starting && (due(s.dueAt, now) || due(s.leaseAt, now) || due(s.expiryAt, now))
 	k := s.plan(now, starting)
 	if len(s.results) == 0 && !sweep && k == nil {
 		return false
@@ -139,7 +142,7 @@ func due(at, now time.Time) bool { return !at.IsZero() && !now.Before(at) }
 
 // collect takes what handlers and producers delivered.
 func (s *Scheduler) collect() {
-	results, lines, dueAt := s.mail.collect()
+	results, news := s.mail.collect()
 	s.running -= len(results)
 	for _, r := range results {
 		// The database is told of claims as a set: what was started anew here
@@ -151,9 +154,13 @@ func (s *Scheduler) collect() {
 		s.results = append(s.results, r)
 	}
 	s.counters.running.Store(int64(s.running))
-	s.arrive(lines)
-	if dueAt != 0 {
-		s.soon(time.UnixMicro(dueAt))
+	s.unblock(results)
+	s.arrive(news.Lines)
+	if news.Due != 0 {
+		s.soon(time.UnixMicro(news.Due))
+	}
+	if news.Look {
+		s.surveyAt = time.Time{}
 	}
 }
 
@@ -196,9 +203,16 @@ func (s *Scheduler) survey(ctx context.Context) error {
 		return err
 	}
 	s.arrive(seen.Lines)
-	s.dueAt, s.leaseAt = local(seen.Due, seen.Now, at), local(seen.Lease, seen.Now, at)
+	s.dueAt, s.leaseAt, s.expiryAt = local(seen.Due, seen.Now, at), local(seen.Lease, seen.Now, at), local(seen.Expiry, seen.Now, at)
+	for _, l := range s.lines {
+		_, l.paused = seen.Paused[l.Queue]
+		l.blocked = false
+	}
 	for _, l := range s.limits {
-		l.heldUntil = local(seen.Held[l.Name], seen.Now, at)
+		l.heldUntil = time.Time{}
+		if held := seen.Held[l.Name]; held <= seen.Now+longestHold(l.Declared.Limit) {
+			l.heldUntil = local(held, seen.Now, at)
+		} // else the row is damaged, or slower than declared: a look decides
 	}
 	s.surveyAt = at.Add(surveyEvery)
 	return nil
@@ -210,25 +224,28 @@ func local(stored, now int64, at time.Time) time.Time {
 	if stored == 0 {
 		return time.Time{}
 	}
-	return at.Add(time.Duration(stored-now) * time.Microsecond)
+	// What lies further off than a duration can say is only looked at again.
+	const far = int64(1000 * 24 * time.Hour / time.Microsecond)
+	return at.Add(time.Duration(min(max(stored, now-far), now+far)-now) * time.Microsecond)
 }
 
-// plan lists the lines and limits for a look; nil where there is none to be
-// had.
+// plan prepares a look: the lines that may have something to do, the limits
+// that cover them, the gates they pass, and what breakers learn of the results.
+// It is nil where there is nothing to ask.
 func (s *Scheduler) plan(now time.Time, starting bool) *look {
 	k := &look{slots: s.config.concurrency - s.running}
-	if !starting || k.slots == 0 {
-		return nil
-	}
 	var limits []*limit
-	var lines []*line
-	for _, l := range s.lines {
-		if l.askable(now) {
-			lines = append(lines, l)
-			limits = append(limits, l.limits...)
+	gates := s.outcomes(k)
+	if starting && k.slots > 0 {
+		for _, l := range s.lines {
+			if l.askable(now) {
+				k.lines = append(k.lines, &lookLine{Line: l.Line, drop: l.task.excess == Drop, share: l.share, line: l})
+				limits = append(limits, l.limits...)
+				gates = append(gates, l.gates...)
+			}
 		}
 	}
-	if len(lines) == 0 {
+	if len(k.lines) == 0 && len(gates) == 0 {
 		return nil
 	}
 	slices.SortFunc(limits, byName)
@@ -236,15 +253,39 @@ func (s *Scheduler) plan(now time.Time, starting bool) *look {
 	for _, l := range limits {
 		k.limits = append(k.limits, &lookLimit{declared: l.Declared.Limit, mode: l.mode, limit: l})
 	}
-	for _, l := range lines {
-		view := &lookLine{Line: l.Line, drop: l.task.excess == Drop, share: l.share, line: l}
-		for _, lim := range l.limits {
-			i, _ := slices.BinarySearchFunc(limits, lim, byName)
+	slices.SortFunc(gates, byGateName)
+	gates = slices.Compact(gates)
+	for _, g := range gates {
+		k.gates = append(k.gates, &lookGate{gate: g})
+	}
+	for _, view := range k.lines {
+		for _, l := range view.line.limits {
+			i, _ := slices.BinarySearchFunc(limits, l, byName)
 			view.limits = append(view.limits, i)
 		}
-		k.lines = append(k.lines, view)
+		for _, g := range view.line.gates {
+			i, _ := slices.BinarySearchFunc(gates, g, byGateName)
+			view.gates = append(view.gates, i)
+		}
 	}
 	return k
+}
+
+// outcomes tells a look of the attempts whose results are to be written, as far
+// as a breaker asks, and returns those breakers.
+func (s *Scheduler) outcomes(k *look) (gates []*gate) {
+	if !s.breakers {
+		return nil
+	}
+	for _, r := range s.results {
+		for _, g := range s.gates {
+			if g.breaker.Failures > 0 && g.task == r.Line.Task && (r.Failed || r.Outcome == store.Done) {
+				k.outcomes = append(k.outcomes, outcome{id: r.ID, claim: r.Claim, task: g.task, startedAt: r.StartedAt, failed: r.Failed})
+				gates = append(gates, g)
+			}
+		}
+	}
+	return gates
 }
 
 // turn writes results and runs a look, in one transaction.
@@ -256,9 +297,14 @@ func (s *Scheduler) turn(ctx context.Context, k *look, sweep bool) error {
 		for _, l := range k.limits {
 			req.Limits = append(req.Limits, l.limit.Declared)
 		}
+		for _, g := range k.gates {
+			req.Gates = append(req.Gates, g.name)
+		}
 	}
 	began := s.clock.Now()
-	out, err := s.store.Turn(ctx, req)
+	turning, cancel := context.WithTimeout(ctx, s.config.lease)
+	defer cancel()
+	out, err := s.store.Turn(turning, req)
 	if errors.Is(err, store.ErrOutcomeUnknown) {
 		// The results are written again; what was claimed is ours if it is there.
 		jobs, lookErr := s.claimed(ctx, req.Claim)
@@ -270,7 +316,7 @@ func (s *Scheduler) turn(ctx context.Context, k *look, sweep bool) error {
 	}
 	s.recover()
 	s.counters.looks.Add(1)
-	s.count(s.results, out.Refused)
+	s.count(ctx, s.results, out.Refused)
 	for _, r := range s.results {
 		delete(s.latest, r.ID)
 	}
@@ -306,14 +352,29 @@ func (s *Scheduler) claimed(ctx context.Context, claim int64) ([]store.Job, erro
 // swept notes what a sweep brought back.
 func (s *Scheduler) swept(w store.Swept) {
 	s.arrive(w.Lines)
+	if w.Expired > 0 {
+		s.log.Info("jobs_expired", "count", w.Expired)
+	}
 	if w.Lost+w.Dead > 0 {
 		s.log.Warn("leases_lost", "back_in_line", w.Lost, "dead", w.Dead)
 	}
-	s.dueAt, s.leaseAt = local(w.Due, w.Now, w.At), local(w.Lease, w.Now, w.At)
+	s.dueAt, s.leaseAt, s.expiryAt = local(w.Due, w.Now, w.At), local(w.Lease, w.Now, w.At), local(w.Expiry, w.Now, w.At)
 }
 
 // learn takes over what a look found out about lines and limits.
 func (s *Scheduler) learn(k *look, out store.TurnResult) {
+	for _, g := range k.gates {
+		g.openUntil = time.Time{}
+		if g.row.OpenUntil > out.Now {
+			g.openUntil = local(g.row.OpenUntil, out.Now, out.At)
+		}
+		if g.opened {
+			s.log.Warn("breaker_opened", "task", g.task, "until", time.UnixMicro(g.row.OpenUntil).UTC())
+		}
+		if g.closed {
+			s.log.Info("breaker_closed", "task", g.task)
+		}
+	}
 	for _, seen := range k.lines {
 		seen.line.learn(seen, k.slots)
 	}
@@ -344,7 +405,7 @@ func (s *Scheduler) tell(l *lookLimit) {
 				l.limit.switched = map[string]struct{}{}
 			}
 			l.limit.switched[old.String()] = struct{}{}
-			s.log.Info("limit_rate_changed", "limit", l.row.Name, "from", old.String(), "to", l.declared.String())
+			s.log.Info("limit_rate_changed", "limit", l.row.Name, "from", old.String(), "to", l.bucket.Limit.String())
 		}
 	}
 }
@@ -363,9 +424,14 @@ func (s *Scheduler) wakeAt() time.Time {
 	}
 	sooner(s.dueAt)
 	sooner(s.leaseAt)
+	sooner(s.expiryAt)
 	if s.running < s.config.concurrency {
 		for _, l := range s.lines {
-			if l.ready {
+			switch {
+			case !l.ready || l.paused:
+			case l.blocked:
+				sooner(l.blockedUntil)
+			default:
 				sooner(l.held())
 			}
 		}

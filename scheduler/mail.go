@@ -13,6 +13,7 @@ type mail struct {
 	results []store.Result
 	lines   map[store.Line]struct{}
 	due     int64
+	look    bool
 	bell    chan struct{} // holds one ring: something is there
 }
 
@@ -45,26 +46,21 @@ func (m *mail) arrive(w store.Wake) {
 	if w.Due != 0 && (m.due == 0 || w.Due < m.due) {
 		m.due = w.Due
 	}
+	m.look = m.look || w.Look
 	m.mu.Unlock()
 	m.ring()
 }
 
-// waiting is how many results were delivered and not collected.
-func (m *mail) waiting() int {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return len(m.results)
-}
-
 // collect empties the box.
-func (m *mail) collect() (results []store.Result, lines []store.Line, due int64) {
+func (m *mail) collect() (results []store.Result, news store.Wake) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	results, m.results = m.results, nil
 	for l := range m.lines {
-		lines = append(lines, l)
+		news.Lines = append(news.Lines, l)
 	}
 	clear(m.lines)
-	due, m.due = m.due, 0
-	return results, lines, due
+	news.Due, m.due = m.due, 0
+	news.Look, m.look = m.look, false
+	return results, news
 }

@@ -17,6 +17,7 @@ const (
 	DefaultConcurrency   = 100
 	DefaultLease         = 30 * time.Second
 	DefaultShutdownGrace = 30 * time.Second
+	DefaultRetention     = 24 * time.Hour
 )
 
 // Option configures a Scheduler.
@@ -54,7 +55,10 @@ type config struct {
 	logger      *slog.Logger
 	random      func() uint64
 	elsewhere   []string
+	queueCaps   map[string]int
 	limits      []limitConfig // of queues, and shared ones
+	middleware  []func(Handler) Handler
+	retention   time.Duration
 }
 
 // limitConfig is a limit that is not a task's own.
@@ -88,11 +92,14 @@ func (r rateConfig) limit() (bucket.Limit, error) {
 type taskConfig struct {
 	name       string
 	rate       rateConfig
+	list       []Rate // instead of rate
 	excess     Excess
 	queue      string
 	maxRetries int
 	backoff    Backoff
 	timeout    time.Duration
+	cap        int
+	breaker    Breaker
 }
 
 // Concurrency is how many handlers run at once in this process: 1 to 100,000,
@@ -131,6 +138,18 @@ func ShutdownGrace(d time.Duration) Option {
 	})
 }
 
+// Retention is how long completed and cancelled jobs are kept: 1 min or more,
+// default 24 h; 0 keeps them for ever.
+func Retention(d time.Duration) Option {
+	return optionFunc(func(c *config) error {
+		if d != 0 && d < time.Minute {
+			return fmt.Errorf("retention %v: use 1m or more, or 0 to keep finished jobs for ever", d)
+		}
+		c.retention = d
+		return nil
+	})
+}
+
 // Logger receives what happens; default: slog.Default().
 func Logger(l *slog.Logger) Option {
 	return optionFunc(func(c *config) error {
@@ -153,12 +172,42 @@ func Random(source func() uint64) Option {
 	})
 }
 
+// QueueCap is how many jobs of a queue run at once, over all processes: at least
+// 1. The others wait.
+func QueueCap(queue string, n int) Option {
+	return optionFunc(func(c *config) error {
+		if n < 1 {
+			return fmt.Errorf("queue %q: concurrency %d: use 1 or more", queue, n)
+		}
+		if c.queueCaps == nil {
+			c.queueCaps = map[string]int{}
+		}
+		if _, twice := c.queueCaps[queue]; twice {
+			return fmt.Errorf("queue %q: its concurrency is given twice: keep one", queue)
+		}
+		c.queueCaps[queue] = n
+		return nil
+	})
+}
+
+// Cap is how many jobs of the task run at once, over all processes: at least 1.
+// The others wait.
+func Cap(n int) TaskOption {
+	return taskOptionFunc(func(c *taskConfig) error {
+		if n < 1 {
+			return fmt.Errorf("concurrency %d: use 1 or more", n)
+		}
+		c.cap = n
+		return nil
+	})
+}
+
 // Elsewhere names tasks that other processes run, so that limits may cover
 // them here.
 func Elsewhere(names ...string) Option {
 	return optionFunc(func(c *config) error {
 		c.elsewhere = append(c.elsewhere, names...)
-		var errs []error
+		errs := make([]error, 0, len(names))
 		for _, name := range names {
 			errs = append(errs, queue.CheckName("task", name))
 		}
@@ -314,6 +363,25 @@ func Defer(mode DeferMode) BothOption { return mode }
 func RateLimit(rate string) TaskOption {
 	return taskOptionFunc(func(c *taskConfig) error {
 		c.rate.text, c.rate.set = rate, true
+		return nil
+	})
+}
+
+// Rate is one element of a list of rates.
+type Rate struct {
+	Rate  string // as in RateLimit
+	Burst int64  // 1 to 1,000,000,000; 0: none, the count is the capacity
+}
+
+// RateLimits limits a task by several rates at once, whose periods differ: a
+// start takes a token from each, as in 5/s and 100/m. Each has a bucket of its
+// own, named by its period.
+func RateLimits(list ...Rate) TaskOption {
+	return taskOptionFunc(func(c *taskConfig) error {
+		if len(list) == 0 {
+			return errors.New(`rate_limit: the list is empty: name at least one rate, as in "100/m"`)
+		}
+		c.list = list
 		return nil
 	})
 }

@@ -28,6 +28,8 @@ type Scheduler struct {
 
 	tasks    map[string]*task
 	limits   []*limit // by name
+	gates    []*gate  // by name
+	breakers bool     // some gate has one
 	counters counters
 
 	mu      sync.Mutex // guards started and stopped
@@ -40,13 +42,15 @@ type Scheduler struct {
 	results  []store.Result     // reported, not yet written
 	dueAt    time.Time          // the next scheduled job, or the zero time
 	leaseAt  time.Time          // the next lease to run out, or the zero time
+	expiryAt time.Time          // the next job to expire, or the zero time
 	surveyAt time.Time          // when to look around again
 	shedLog  shedLog
 	trouble  trouble
 
-	mail mail
-	held heldJobs
-	work sync.WaitGroup // handlers
+	mail        mail
+	held        heldJobs
+	subscribers subscribers
+	work        sync.WaitGroup // handlers
 }
 
 // New makes a scheduler for the database that client has open.
@@ -54,7 +58,7 @@ func New(client *queue.Client, opts ...Option) (*Scheduler, error) {
 	s := &Scheduler{
 		config: config{
 			concurrency: DefaultConcurrency, lease: DefaultLease, grace: DefaultShutdownGrace,
-			logger: slog.Default(), random: randomNumber,
+			retention: DefaultRetention, logger: slog.Default(), random: randomNumber,
 		},
 		store: client.Store(),
 		tasks: map[string]*task{},
@@ -163,7 +167,8 @@ func (s *Scheduler) begin(ctx context.Context) error {
 		}
 		rows = append(rows, row)
 	}
-	s.limits = limits
+	s.limits, s.gates = limits, s.compileGates()
+	s.breakers = slices.ContainsFunc(s.gates, func(g *gate) bool { return g.breaker.Failures > 0 })
 	if err := s.store.Register(ctx, rows, declared(limits)); err != nil {
 		return fmt.Errorf("scheduler: %w", err)
 	}
@@ -186,6 +191,7 @@ func (s *Scheduler) serve(ctx context.Context, loop func(context.Context) error)
 	var beside sync.WaitGroup
 	renewing, stop := context.WithCancel(context.WithoutCancel(ctx))
 	beside.Go(func() { s.renewLeases(renewing) })
+	beside.Go(func() { s.keepHistory(renewing) })
 	err := loop(ctx)
 	stop()
 	beside.Wait()

@@ -13,6 +13,7 @@ import (
 // Under a clock that stands still while anything is done, no look is late, so
 // every rate gets all it is due; and no more.
 func TestEveryRateReachesItsShareAndKeepsItsBound(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		rate  string
 		burst int64
@@ -98,6 +99,7 @@ func TestAFullBucketComesOnceAndThenTheRate(t *testing.T) {
 // Whoever looks often gets no less than whoever looks seldom: what is written
 // back at each look and read again at the next loses nothing.
 func TestItDoesNotMatterHowOftenALimitIsAsked(t *testing.T) {
+	t.Parallel()
 	for _, rate := range []string{"1/m", "7/m", "100/m", "10/s", "300/s", "1/h"} {
 		for _, every := range []time.Duration{300 * time.Microsecond, time.Millisecond, 7 * time.Millisecond, 200 * time.Millisecond, 999 * time.Millisecond, 1001 * time.Millisecond} {
 			t.Run(rate+" "+every.String(), func(t *testing.T) {
@@ -118,7 +120,7 @@ func TestItDoesNotMatterHowOftenALimitIsAsked(t *testing.T) {
 				starts, now := 0, simStart
 				for end := simStart + min(time.Hour, 10_000*every).Microseconds(); now < end; {
 					now += every.Microseconds()
-					k.Ask(now, []store.Limit{row})
+					k.Ask(now, store.Locked{Limits: []store.Limit{row}})
 					plan := k.Decide([][]store.Candidate{arrivals})
 					for _, saved := range plan.Save {
 						row = saved

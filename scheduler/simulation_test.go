@@ -2,7 +2,6 @@ package scheduler
 
 import (
 	"cmp"
-	"io"
 	"log/slog"
 	"slices"
 	"strings"
@@ -135,7 +134,7 @@ type simTask struct {
 // limits.
 func (w *world) process(slots int, tasks []simTask, limits ...limitConfig) *process {
 	s := &Scheduler{
-		config: config{concurrency: slots, limits: limits}, clock: w, log: slog.New(slog.NewTextHandler(io.Discard, nil)),
+		config: config{concurrency: slots, limits: limits}, clock: w, log: slog.New(slog.DiscardHandler),
 		tasks: map[string]*task{}, lines: map[store.Line]*line{},
 	}
 	for _, x := range tasks {
@@ -145,8 +144,7 @@ func (w *world) process(slots int, tasks []simTask, limits ...limitConfig) *proc
 		}
 		if x.rate != "" {
 			t.rate = rateConfig{text: x.rate, set: true, burst: x.burst, mode: cmp.Or(x.mode, DeferSecond)}
-			var err error
-			if t.limit, err = t.rate.limit(); err != nil {
+			if err := t.readRate(); err != nil {
 				w.t.Fatalf("task %s: %v", x.name, err)
 			}
 		}
@@ -196,7 +194,7 @@ func (p *process) look() bool {
 	for i, l := range k.limits {
 		rows[i] = *p.w.limits[l.limit.Name]
 	}
-	asks := k.Ask(p.w.now, rows)
+	asks := k.Ask(p.w.now, store.Locked{Limits: rows})
 	read := make([][]store.Candidate, len(asks))
 	jobs := map[int64]*simJob{}
 	for i, a := range asks {

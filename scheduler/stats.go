@@ -12,13 +12,14 @@ type Stats struct {
 	Deferred  int64 `json:"deferred"`
 	Shed      int64 `json:"shed"`
 	Refused   int64 `json:"refused"` // late results that no longer counted
+	Unseen    int64 `json:"unseen"`  // events that a slow subscriber missed
 	Looks     int64 `json:"looks"`   // turns at the database
 	Running   int64 `json:"running"`
 	Free      int64 `json:"free"` // handler slots
 }
 
 type counters struct {
-	started, completed, retried, failed, deferred, shed, refused, looks, running atomic.Int64
+	started, completed, retried, failed, deferred, shed, refused, unseen, looks, running atomic.Int64
 }
 
 // Stats may be called at any time.
@@ -27,7 +28,7 @@ func (s *Scheduler) Stats() Stats {
 	running := c.running.Load()
 	return Stats{
 		Started: c.started.Load(), Completed: c.completed.Load(), Retried: c.retried.Load(), Failed: c.failed.Load(),
-		Deferred: c.deferred.Load(), Shed: c.shed.Load(), Refused: c.refused.Load(), Looks: c.looks.Load(),
+		Deferred: c.deferred.Load(), Shed: c.shed.Load(), Refused: c.refused.Load(), Unseen: c.unseen.Load(), Looks: c.looks.Load(),
 		Running: running, Free: int64(s.config.concurrency) - running,
 	}
 }

@@ -88,7 +88,7 @@ func TestWhatWasCutOffByAStopHasAllItsRetriesLeft(t *testing.T) {
 		stop, done := r.serve()
 		<-s.begun
 		stop()
-		<-s.cause
+		_ = <-s.cause
 		s.answer <- errors.New("cut off")
 		require.NoError(t, <-done)
 
@@ -112,7 +112,7 @@ func TestAHandlerThatSucceedsAfterItWasCancelledHasCompletedItsJob(t *testing.T)
 		stop, done := r.serve()
 		<-s.begun
 		stop()
-		<-s.cause
+		_ = <-s.cause
 		s.answer <- nil
 		require.NoError(t, <-done)
 		require.Equal(t, queue.StateCompleted, r.get(id).State)
@@ -130,7 +130,7 @@ func TestAStopDoesNotWaitForAHandlerThatIgnoresIt(t *testing.T) {
 		<-s.begun
 		<-good.begun
 		stop()
-		<-r.afterwards(s.cause)
+		_ = <-r.afterwards(s.cause)
 		good.answer <- nil
 		err := until(r, time.Second, done)
 		require.ErrorContains(t, err, "1 handlers did not return after their contexts were cancelled; their jobs are given back")
@@ -194,7 +194,7 @@ func TestAStopAtAnyMomentLosesAndRepeatsNothing(t *testing.T) {
 			stop()
 			require.NoError(t, <-done)
 			require.Empty(t, r.jobs(queue.StateRunning))
-			require.Equal(t, r.count(), len(r.jobs(queue.StateCompleted)))
+			require.Len(t, r.jobs(queue.StateCompleted), r.count())
 			for _, j := range r.jobs(queue.StatePending) {
 				require.Zero(t, j.Attempt)
 			}

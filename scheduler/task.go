@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/weirq/weir/bucket"
@@ -15,8 +16,14 @@ import (
 // task is a registered task.
 type task struct {
 	taskConfig
-	limit bucket.Limit // zero: none of its own
-	run   func(ctx context.Context, row store.Job) error
+	limits []ownLimit
+	run    func(ctx context.Context, row store.Job) error
+}
+
+// ownLimit is a limit that comes with a task.
+type ownLimit struct {
+	name  string // in the database
+	limit bucket.Limit
 }
 
 // Register makes s run the jobs of a task with a handler. An error names the
@@ -60,26 +67,53 @@ func Register[Args any](s *Scheduler, name queue.Task[Args], handler func(contex
 // DefaultQueue is where the jobs of a task wait that names no queue.
 const DefaultQueue = "default"
 
+// readRate reads the task's own limits: none, one, or a list.
 func (t *task) readRate() error {
 	switch {
+	case t.list != nil && t.rate.set:
+		return errors.New("rate_limit: one rate and a list of them: keep one")
+	case t.list != nil && t.rate.burstSet:
+		return errors.New("burst beside a list of rates: give each element its own")
+	case t.list != nil:
+		return t.readList()
 	case t.rate.set:
 		limit, err := t.rate.limit()
-		t.limit = limit
 		if err != nil {
 			return fmt.Errorf("rate_limit: %w", err)
 		}
+		t.limits = []ownLimit{{taskPrefix + t.name, limit}}
 	case t.rate.burstSet:
 		return errors.New(`burst without rate_limit: add a rate, as in "100/m"`)
 	}
 	return nil
 }
 
+// readList names each element's bucket by its period.
+func (t *task) readList() error {
+	var errs []error
+	seen := map[string]string{}
+	for _, e := range t.list {
+		limit, err := bucket.NewLimit(e.Rate, e.Burst)
+		if err != nil {
+			errs = append(errs, fmt.Errorf("rate_limit: %w", err))
+			continue
+		}
+		period := limit.Rate.PeriodString()
+		if other, twice := seen[period]; twice {
+			errs = append(errs, fmt.Errorf("rate_limit: %q and %q have the same period: keep the smaller", other, e.Rate))
+		}
+		seen[period] = e.Rate
+		t.limits = append(t.limits, ownLimit{"task@" + period + ":" + t.name, limit})
+	}
+	return errors.Join(errs...)
+}
+
 // TaskInfo says how a task is run.
 type TaskInfo struct {
 	Name       string        `json:"name"`
 	Queue      string        `json:"queue"`
-	RateLimit  string        `json:"rate_limit,omitempty"` // "" where it has none of its own
-	Burst      int64         `json:"burst,omitempty"`
+	RateLimit  string        `json:"rate_limit,omitempty"` // "" where it has none of its own; a list is joined by ", "
+	Burst      int64         `json:"burst,omitempty"`      // of a single rate
 	OnExcess   Excess        `json:"on_excess"`
 	MaxRetries int           `json:"max_retries"`
 	Timeout    time.Duration `json:"timeout,omitempty"` // nanoseconds
@@ -87,8 +121,16 @@ type TaskInfo struct {
 
 func (t *task) info() TaskInfo {
 	info := TaskInfo{Name: t.name, Queue: t.queue, OnExcess: t.excess, MaxRetries: t.maxRetries, Timeout: t.timeout}
-	if !t.limit.Rate.IsZero() {
-		info.RateLimit, info.Burst = t.limit.Rate.String(), t.limit.Burst
+	switch len(t.limits) {
+	case 0:
+	case 1:
+		info.RateLimit, info.Burst = t.limits[0].limit.Rate.String(), t.limits[0].limit.Burst
+	default:
+		rates := make([]string, len(t.limits))
+		for i, l := range t.limits {
+			rates[i] = l.limit.String()
+		}
+		info.RateLimit = strings.Join(rates, ", ")
 	}
 	return info
 }

@@ -59,5 +59,5 @@ func (r *rig) wants(id string, state queue.State, runAt time.Time, deferrals int
 	require.NoError(r.t, err)
 	require.Equal(r.t, state, job.State)
 	require.Equal(r.t, runAt, job.RunAt.UTC())
-	require.EqualValues(r.t, deferrals, job.Deferrals)
+	require.Equal(r.t, deferrals, job.Deferrals)
 }

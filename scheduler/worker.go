@@ -6,11 +6,13 @@ import (
 	"errors"
 	"fmt"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"time"
 	"unicode/utf8"
 
 	"github.com/weirq/weir/internal/store"
+	"github.com/weirq/weir/queue"
 )
 
 // Why a handler's context was cancelled, as context.Cause tells it.
@@ -29,13 +31,18 @@ func (s *Scheduler) launch(jobs []store.Job, at time.Time) {
 	until := at.Add(s.config.lease)
 	if past(until, s.clock.Now()) { // suspended since the grant: they may run elsewhere
 		for _, row := range jobs {
-			s.results = append(s.results, store.Result{ID: row.ID, UID: row.UID, Claim: row.Claim.Int64, Outcome: store.GiveBack})
+			r := resultOf(row)
+			r.Outcome = store.GiveBack
+			s.results = append(s.results, r)
 		}
 		return
 	}
 	s.running += len(jobs)
 	s.counters.running.Store(int64(s.running))
 	for _, row := range jobs {
+		if !row.MaxRetries.Valid { // what is unset is read from the task
+			row.MaxRetries = sql.NullInt64{Int64: int64(s.tasks[row.Task].maxRetries), Valid: true}
+		}
 		ctx, cancel := context.WithCancelCause(context.Background())
 		j := &heldJob{row: row, cancel: cancel, leaseUntil: until}
 		if old, ok := s.latest[row.ID]; ok {
@@ -68,6 +75,15 @@ func (s *Scheduler) handle(ctx context.Context, j *heldJob) {
 	err = s.attempt(ctx, j.row)
 }
 
+// wrapped is the task's handler inside the middleware.
+func (s *Scheduler) wrapped(t *task, row store.Job) Handler {
+	h := Handler(func(ctx context.Context, _ *queue.Envelope) error { return t.run(ctx, row) })
+	for _, wrap := range slices.Backward(s.config.middleware) {
+		h = wrap(h)
+	}
+	return h
+}
+
 var (
 	errGoexit        = errors.New("the handler ended its goroutine (runtime.Goexit)")
 	errNotHandedOver = errors.New("not handed over")
@@ -81,26 +97,25 @@ func (s *Scheduler) attempt(ctx context.Context, row store.Job) error {
 		timeout = time.Duration(row.Timeout.Int64) * time.Microsecond
 	}
 	if timeout > 0 {
-		limited, cancel := context.WithTimeoutCause(ctx, timeout, ErrTimeout)
+		limited, cancel := context.WithTimeoutCause(ctx, timeout, fmt.Errorf("%w after %v", ErrTimeout, timeout))
 		defer cancel()
 		ctx = limited
 	}
-	if !row.MaxRetries.Valid { // the handler is told what holds
-		row.MaxRetries = sql.NullInt64{Int64: int64(t.maxRetries), Valid: true}
+	job := queue.NewEnvelope(row)
+	err := s.wrapped(t, row)(ctx, &job)
+	cause := context.Cause(ctx)
+	switch {
+	case !errors.Is(cause, ErrTimeout) || errors.Is(err, ErrTimeout):
+		return err
+	case err == nil || errors.Is(err, context.DeadlineExceeded):
+		return cause
 	}
-	err := t.run(ctx, row)
-	if errors.Is(context.Cause(ctx), ErrTimeout) {
-		if err == nil || errors.Is(err, context.DeadlineExceeded) {
-			return fmt.Errorf("%w after %v", ErrTimeout, timeout)
-		}
-		return fmt.Errorf("%w after %v: %w", ErrTimeout, timeout, err)
-	}
-	return err
+	return fmt.Errorf("%w: %w", cause, err)
 }
 
 // result turns the end of an attempt into what is written.
 func (s *Scheduler) result(ctx context.Context, row store.Job, err error) store.Result {
-	r := store.Result{ID: row.ID, UID: row.UID, Claim: row.Claim.Int64}
+	r := resultOf(row)
 	if err == nil {
 		return r
 	}
@@ -113,21 +128,29 @@ func (s *Scheduler) result(ctx context.Context, row store.Job, err error) store.
 	}
 	t := s.tasks[row.Task]
 	text := errorText(err)
+	r.Text = text
 	r.Errors = store.AppendError(row.Errors.String, store.AttemptError{
 		Attempt: row.Attempt, At: s.clock.Now().UnixMicro(), Error: text,
 	})
-	maxRetries := t.maxRetries
-	if row.MaxRetries.Valid {
-		maxRetries = int(row.MaxRetries.Int64)
-	}
-	if store.OutOfStarts(row.Attempt, row.GivenBack, maxRetries) {
+	v := verbOf(err)
+	r.Failed = !v.discard
+	if v.discard || store.OutOfStarts(row.Attempt, row.GivenBack, int(row.MaxRetries.Int64)) {
 		r.Outcome, r.Reason = store.Dead, text
 		return r
 	}
 	r.Outcome = store.Retry
-	chance := float64(s.config.random()>>11) / (1 << 53)
-	r.Delay = t.backoff.Delay(row.Attempt-row.GivenBack, chance).Microseconds()
+	if r.Delay = v.after.Microseconds(); !v.timed {
+		chance := float64(s.config.random()>>11) / (1 << 53)
+		r.Delay = t.backoff.Delay(row.Attempt-row.GivenBack, chance).Microseconds()
+	}
 	return r
+}
+
+func resultOf(row store.Job) store.Result {
+	return store.Result{
+		ID: row.ID, UID: row.UID, Claim: row.Claim.Int64,
+		Line: store.Line{Task: row.Task, Queue: row.Queue}, StartedAt: row.StartedAt.Int64,
+	}
 }
 
 // interruptions is how often a job may be cut off by stops before that counts
@@ -136,7 +159,8 @@ const interruptions = 5
 
 // interrupted gives a job back whose handler was cut off by a stop.
 func (s *Scheduler) interrupted(row store.Job) store.Result {
-	r := store.Result{ID: row.ID, UID: row.UID, Claim: row.Claim.Int64, Outcome: store.Interrupted}
+	r := resultOf(row)
+	r.Outcome = store.Interrupted
 	if row.GivenBack >= interruptions {
 		r.Outcome, r.Reason = store.Dead, "interrupted by stops too often"
 		r.Errors = store.AppendError(row.Errors.String, store.AttemptError{
@@ -144,6 +168,19 @@ func (s *Scheduler) interrupted(row store.Job) store.Result {
 		})
 	}
 	return r
+}
+
+// tellRefused says why a result came too late: the job was cancelled while it
+// ran, or is in other hands.
+func (s *Scheduler) tellRefused(ctx context.Context, r store.Result) {
+	job, found, err := s.store.Get(ctx, r.UID)
+	if err == nil && found && job.State == store.Cancelled {
+		s.counters.refused.Add(1)
+		s.log.Info("job_cancelled", "job_id", r.UID, "task", r.Line.Task)
+		s.publish(JobCancelled, r)
+		return
+	}
+	s.refuse(r)
 }
 
 // maxErrorText is how much of an error is kept with a job, in bytes.
@@ -179,15 +216,15 @@ func safeText(err error) (text string) {
 // refuse counts a result that comes too late: the job was started again.
 func (s *Scheduler) refuse(r store.Result) {
 	s.counters.refused.Add(1)
-	s.log.Warn("late_result_refused", "job_id", r.UID)
+	s.log.Warn("late_result_refused", "job_id", r.UID, "task", r.Line.Task)
 }
 
 // count sums up written results, and logs what failed.
-func (s *Scheduler) count(results, refused []store.Result) {
+func (s *Scheduler) count(ctx context.Context, results, refused []store.Result) {
 	late := make(map[int64]struct{}, len(refused))
 	for _, r := range refused {
 		late[r.ID] = struct{}{}
-		s.refuse(r)
+		s.tellRefused(ctx, r)
 	}
 	for _, r := range results {
 		if _, refused := late[r.ID]; refused {
@@ -196,13 +233,22 @@ func (s *Scheduler) count(results, refused []store.Result) {
 		switch r.Outcome {
 		case store.Done:
 			s.counters.completed.Add(1)
+			s.publish(JobCompleted, r)
 		case store.Retry:
 			s.counters.retried.Add(1)
-			s.soon(s.clock.Now().Add(time.Duration(r.Delay) * time.Microsecond))
+			s.publish(JobFailed, r)
+			s.log.Info("attempt_failed", "job_id", r.UID, "task", r.Line.Task, "error", r.Text)
+			if r.Delay > 0 {
+				s.soon(s.clock.Now().Add(time.Duration(r.Delay) * time.Microsecond))
+			} else {
+				s.arrive([]store.Line{r.Line})
+			}
 		case store.Dead:
 			s.counters.failed.Add(1)
-			s.log.Warn("job_dead", "job_id", r.UID, "reason", r.Reason)
+			s.publish(JobDead, r)
+			s.log.Warn("job_dead", "job_id", r.UID, "task", r.Line.Task, "reason", r.Reason)
 		default:
+			s.arrive([]store.Line{r.Line})
 		}
 	}
 }

@@ -24,7 +24,8 @@ type announcedTask struct {
 	OnExcess   scheduler.Excess `json:"on_excess"`
 	MaxRetries int              `json:"max_retries"`
 	Timeout    *string          `json:"timeout"`
-	Command    []string         `json:"command"`
+	Command    []string         `json:"command"` // one of the two
+	URL        *string          `json:"url"`
 }
 
 type announcedLimit struct {
@@ -46,9 +47,9 @@ func (s *server) announce(sched *scheduler.Scheduler) error {
 	fmt.Fprintf(s.out, "database     %s\nconcurrency  %d\n\n", an.Database, an.Concurrency)
 	rows := make([][]string, 0, len(an.Tasks))
 	for _, t := range an.Tasks {
-		rows = append(rows, []string{t.Name, t.Queue, text(t.RateLimit), string(t.OnExcess), strings.Join(t.Command, " ")})
+		rows = append(rows, []string{t.Name, t.Queue, text(t.RateLimit), string(t.OnExcess), t.runs()})
 	}
-	s.table("tasks", []string{"TASK", "QUEUE", "RATE", "EXCESS", "COMMAND"}, rows)
+	s.table("tasks", []string{"TASK", "QUEUE", "RATE", "EXCESS", "RUNS"}, rows)
 	if len(an.Limits) > 0 {
 		rows = rows[:0]
 		for _, l := range an.Limits {
@@ -75,17 +76,15 @@ func (s *server) announcement(sched *scheduler.Scheduler) announcement {
 	if s.file.Concurrency > 0 {
 		an.Concurrency = s.file.Concurrency
 	}
-	commands := map[string][]string{}
+	written := map[string]*config.Task{}
 	for i := range s.file.Tasks {
-		if t := &s.file.Tasks[i]; t.Exec != nil {
-			commands[t.Name] = t.Exec.Command
-		}
+		written[s.file.Tasks[i].Name] = &s.file.Tasks[i]
 	}
 	for _, t := range sched.Describe() {
-		an.Tasks = append(an.Tasks, newAnnouncedTask(t, commands[t.Name]))
+		an.Tasks = append(an.Tasks, newAnnouncedTask(t, written[t.Name]))
 	}
 	for _, b := range s.file.Budgets() {
-		if !strings.HasPrefix(b.Name, "task:") { // those stand with their tasks
+		if !strings.HasPrefix(b.Name, "task:") && !strings.HasPrefix(b.Name, "task@") { // those stand with their tasks
 			an.Limits = append(an.Limits, announcedLimit{b.Name, b.Limit.String(), nonNil(b.Tasks), nonNil(b.Queues)})
 		}
 	}
@@ -93,8 +92,15 @@ func (s *server) announcement(sched *scheduler.Scheduler) announcement {
 	return an
 }
 
-func newAnnouncedTask(t scheduler.TaskInfo, command []string) announcedTask {
-	out := announcedTask{Name: t.Name, Queue: t.Queue, OnExcess: t.OnExcess, MaxRetries: t.MaxRetries, Command: command}
+func newAnnouncedTask(t scheduler.TaskInfo, written *config.Task) announcedTask {
+	out := announcedTask{Name: t.Name, Queue: t.Queue, OnExcess: t.OnExcess, MaxRetries: t.MaxRetries}
+	if written.Exec != nil {
+		out.Command = written.Exec.Command
+	}
+	if written.HTTP != nil {
+		url := written.HTTP.String()
+		out.URL = &url
+	}
 	if t.RateLimit != "" {
 		rate := t.RateLimit
 		if t.Burst > 0 {
@@ -107,6 +113,14 @@ func newAnnouncedTask(t scheduler.TaskInfo, command []string) announcedTask {
 		out.Timeout = &timeout
 	}
 	return out
+}
+
+// runs says what runs the task.
+func (t *announcedTask) runs() string {
+	if t.URL != nil {
+		return "POST " + *t.URL
+	}
+	return strings.Join(t.Command, " ")
 }
 
 func covers(l announcedLimit) string {

@@ -42,6 +42,35 @@ func TestCheckPrintsTheBoundAndTheShareOfEachLimit(t *testing.T) {
 	assert.Equal(t, []any{"stripe", "1.5/s", "0.997"}, []any{limit["name"], limit["rate"], limit["share"].(interface{ String() string }).String()})
 }
 
+func TestCheckPrintsTheBoundAndTheShareOfEachRateOfAList(t *testing.T) {
+	t.Parallel()
+	path := file(t, `
+retention: {completed: 24h}
+tasks:
+  resize:
+    rate_limit: [{rate: 5/s, burst: 10}, 100/m]
+    concurrency: 4
+    breaker: {failures: 5}
+    http: {url: "http://127.0.0.1:9000/resize"}
+queues:
+  default: {concurrency: 50}
+`)
+	r := call{}.run("check", "-c", path)
+	assert.Equal(t, exitOK, r.code, r.err)
+	assert.Contains(t, r.out, path+": no faults\n")
+	assert.Regexp(t, `(?m)^task@s:resize +10 \+ L x 5/s, so 15 in any 1s +1s +100\.00 %$`, r.out)
+	assert.Regexp(t, `(?m)^task@m:resize +100 \+ L x 100/m, so 200 in any 1m +1s +100\.00 %$`, r.out)
+	assert.NotContains(t, r.out, "task:resize")
+
+	bad := file(t, "tasks:\n  t: {http: {url: /send}, rate_limit: [5/s, 6/s], breaker: {}, concurrency: 0}\nretention: {completed: 1s}\n")
+	r = call{}.run("check", bad)
+	assert.Equal(t, exitFailure, r.code)
+	for _, code := range []string{"W136", "W121", "W114", "W128", "W127"} {
+		assert.Contains(t, r.out, " "+code+" ")
+	}
+	assert.Equal(t, "weir: check: 5 faults, 0 warnings\n", r.err)
+}
+
 func TestCheckReportsEveryFaultOfEveryFile(t *testing.T) {
 	t.Parallel()
 	good, bad := file(t, goodFile), file(t, "concurrency: 0\ntasks:\n  a: {exec: {command: [\"true\"]}, rate_limit: 100/mo}\n")

@@ -24,10 +24,10 @@ const (
 
 // enqueueFlags describe the job.
 type enqueueFlags struct {
-	args, queue, at, uniqueKey, metadata, id string
-	priority, count, maxRetries              int
-	delay, timeout                           time.Duration
-	stdin                                    bool
+	args, queue, at, uniqueKey, metadata, id, startBefore string
+	priority, count, maxRetries                           int
+	delay, timeout, startWithin                           time.Duration
+	stdin                                                 bool
 }
 
 func (a *app) enqueue() *cobra.Command {
@@ -42,9 +42,10 @@ With --stdin it reads jobs from standard input, a JSON object a line:
   {"task": "send_email", "args": {"to": "ada@example.com"}, "priority": 5}
 
 with the members task, args (or args_base64), queue, priority, delay ("30s"),
-run_at (RFC 3339), unique_key, metadata, id, timeout and max_retries. Jobs are
-stored in batches; the first line that is refused ends it, and what stood
-before is stored. With --json each line gets its receipt, in order.`,
+run_at (RFC 3339), unique_key, metadata, id, timeout, max_retries, start_before
+(RFC 3339) and start_within ("5m"). Jobs are stored in batches; the first line
+that is refused ends it, and what stood before is stored. With --json each line
+gets its receipt, in order.`,
 	}
 	cmd.RunE = func(cmd *cobra.Command, tasks []string) error {
 		if f.stdin {
@@ -73,6 +74,8 @@ before is stored. With --json each line gets its receipt, in order.`,
 	flags.StringVar(&f.uniqueKey, "unique-key", "", "one live job of the task with this `KEY`")
 	flags.StringVar(&f.metadata, "metadata", "", "`JSON` object that goes with the job")
 	flags.StringVar(&f.id, "id", "", "the job's `UUID`, so that the call can be repeated")
+	flags.StringVar(&f.startBefore, "start-before", "", "`TIME` in RFC 3339 by which it must have started, or be a dead letter of kind expired")
+	flags.DurationVar(&f.startWithin, "start-within", 0, "`TIME` from now by which it must have started, as in 5m")
 	flags.DurationVar(&f.timeout, "timeout", 0, "`TIME` that an attempt may take (default: the task's)")
 	flags.IntVar(&f.maxRetries, "max-retries", 0, "`N` tries after the first failure (default: the task's)")
 	flags.IntVar(&f.count, "count", 1, fmt.Sprintf("enqueue it `N` times, up to %d", largestCount))
@@ -82,13 +85,13 @@ before is stored. With --json each line gets its receipt, in order.`,
 
 // newJob makes a job of the flags.
 func (a *app) newJob(cmd *cobra.Command, task string, f *enqueueFlags) (queue.NewJob, error) {
-	if err := notEmpty(cmd, "queue", "at", "unique-key", "id"); err != nil {
+	if err := notEmpty(cmd, "queue", "at", "unique-key", "id", "start-before"); err != nil {
 		return queue.NewJob{}, err
 	}
 	given := cmd.Flags().Changed
 	job := queue.NewJob{
 		Task: task, Queue: f.queue, Priority: f.priority, Delay: f.delay,
-		UniqueKey: f.uniqueKey, ID: f.id, Timeout: f.timeout,
+		UniqueKey: f.uniqueKey, ID: f.id, Timeout: f.timeout, StartWithin: f.startWithin,
 	}
 	switch {
 	case f.count < 1 || f.count > largestCount:
@@ -99,6 +102,10 @@ func (a *app) newJob(cmd *cobra.Command, task string, f *enqueueFlags) (queue.Ne
 		return job, wrong(cmd, "--delay %v: use 0 or more", f.delay)
 	case given("delay") && given("at"):
 		return job, wrong(cmd, "--delay with --at: give one of the two")
+	case given("start-within") && f.startWithin <= 0:
+		return job, wrong(cmd, "--start-within %v: use a time above 0", f.startWithin)
+	case given("start-before") && given("start-within"):
+		return job, wrong(cmd, "--start-before with --start-within: give one of the two")
 	}
 	if given("max-retries") {
 		job.MaxRetries = &f.maxRetries
@@ -109,20 +116,40 @@ func (a *app) newJob(cmd *cobra.Command, task string, f *enqueueFlags) (queue.Ne
 			return job, wrong(cmd, `--metadata is empty: give it a JSON object, or leave it out`)
 		}
 	}
-	if f.at != "" {
-		at, err := time.Parse(time.RFC3339Nano, f.at)
-		if err != nil {
-			return job, wrong(cmd, "--at %q: write the time in RFC 3339, with its zone, as in 2026-03-01T09:00:00+01:00", f.at)
-		}
-		job.RunAt = at
-	}
 	var err error
+	if job.RunAt, err = parseTime("--at", f.at); err != nil {
+		return job, wrong(cmd, "%w", err)
+	}
+	if job.StartBefore, err = deadline("--start-before", f.startBefore); err != nil {
+		return job, wrong(cmd, "%w", err)
+	}
 	if given("args") {
 		if job.Args, err = a.readArgs(cmd, f.args); err != nil {
 			return job, err
 		}
 	}
 	return job, a.fillQueue(&job)
+}
+
+// parseTime reads a time; the zero time where there is none.
+func parseTime(whose, text string) (time.Time, error) {
+	if text == "" {
+		return time.Time{}, nil
+	}
+	at, err := time.Parse(time.RFC3339Nano, text)
+	if err != nil {
+		return time.Time{}, fmt.Errorf("%s %.80q: write the time in RFC 3339, with its zone, as in 2026-03-01T09:00:00+01:00", whose, text)
+	}
+	return at, nil
+}
+
+// deadline reads a time by which a job must have started.
+func deadline(whose, text string) (time.Time, error) {
+	at, err := parseTime(whose, text)
+	if text != "" && at.IsZero() {
+		at = at.Add(1) // it would be none at all; the library refuses it as it does all of that age
+	}
+	return at, err
 }
 
 // readArgs reads --args.

@@ -6,7 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/weirq/weir/queue"
 )
@@ -25,11 +27,18 @@ type jobLine struct {
 	ID         string          `json:"id"`
 	Timeout    string          `json:"timeout"`
 	MaxRetries *int            `json:"max_retries"`
+
+	StartBefore string `json:"start_before"`
+	StartWithin string `json:"start_within"`
 }
 
 // parse reads a line. A member that is not known is refused: it would be lost
 // in silence.
 func (a *app) parse(text []byte) (queue.NewJob, error) {
+	// What is not UTF-8 would be replaced in silence, and name something else.
+	if !utf8.Valid(text) {
+		return queue.NewJob{}, errors.New("the line is not UTF-8: give any other bytes as args_base64")
+	}
 	var l jobLine
 	dec := json.NewDecoder(bytes.NewReader(text))
 	dec.DisallowUnknownFields()
@@ -38,6 +47,11 @@ func (a *app) parse(text []byte) (queue.NewJob, error) {
 	}
 	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
 		return queue.NewJob{}, errors.New("more than one JSON object: write one a line")
+	}
+	for _, name := range []string{l.Task, l.Queue, l.UniqueKey} {
+		if strings.ContainsRune(name, utf8.RuneError) {
+			return queue.NewJob{}, fmt.Errorf("name %q: it has an escape that is no character", name)
+		}
 	}
 	job := queue.NewJob{
 		Task: l.Task, Queue: l.Queue, Priority: l.Priority, UniqueKey: l.UniqueKey,
@@ -53,10 +67,17 @@ func (a *app) parse(text []byte) (queue.NewJob, error) {
 		job.Metadata = l.Metadata
 	}
 	var err error
-	if l.RunAt != "" {
-		if job.RunAt, err = time.Parse(time.RFC3339Nano, l.RunAt); err != nil {
-			return job, fmt.Errorf("run_at %.80q: write the time in RFC 3339, with its zone, as in 2026-03-01T09:00:00+01:00", l.RunAt)
-		}
+	if job.RunAt, err = parseTime("run_at", l.RunAt); err != nil {
+		return job, err
+	}
+	if job.StartBefore, err = deadline("start_before", l.StartBefore); err != nil {
+		return job, err
+	}
+	if job.StartWithin, err = lineDuration("start_within", l.StartWithin); err != nil {
+		return job, err
+	}
+	if l.StartWithin != "" && job.StartWithin <= 0 {
+		return job, fmt.Errorf("start_within %q: use a time above 0", l.StartWithin)
 	}
 	if job.Delay, err = lineDuration("delay", l.Delay); err != nil {
 		return job, err

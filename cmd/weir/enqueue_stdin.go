@@ -35,7 +35,7 @@ func (a *app) enqueueStdin(cmd *cobra.Command, tasks []string) error {
 	if len(tasks) > 0 {
 		return wrong(cmd, "a task with --stdin: each line names its own")
 	}
-	for _, name := range []string{"args", "queue", "priority", "delay", "at", "unique-key", "metadata", "id", "timeout", "max-retries", "count"} {
+	for _, name := range []string{"args", "queue", "priority", "delay", "at", "unique-key", "metadata", "id", "timeout", "max-retries", "start-before", "start-within", "count"} {
 		if cmd.Flags().Changed(name) {
 			return wrong(cmd, "--%s with --stdin: write it in each line", name)
 		}

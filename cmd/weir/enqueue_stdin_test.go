@@ -86,6 +86,9 @@ func TestTheFirstLineThatIsRefusedEndsItAndTheOnesBeforeAreStored(t *testing.T) 
 		{"a priority out of range", `{"task": "t", "priority": 1000}`, `task "t": priority 1000: use -100 (last) to 100 (first)`},
 		{"a delay without a unit", `{"task": "t", "delay": "30"}`, `delay "30": write a time with its unit`},
 		{"arguments twice", `{"task": "t", "args": 1, "args_base64": "AA=="}`, "give one of the two"},
+		{"a bad deadline", `{"task": "t", "start_before": "soon"}`, `start_before "soon": write the time in RFC 3339`},
+		{"a deadline of nothing", `{"task": "t", "start_within": "0s"}`, `start_within "0s": use a time above 0`},
+		{"two deadlines", `{"task": "t", "start_within": "5s", "start_before": "2222-01-01T00:00:00Z"}`, "the job has a time to start before as well: give one of the two"},
 		{"a bad time", `{"task": "t", "run_at": "soon"}`, `run_at "soon": write the time in RFC 3339`},
 	} {
 		t.Run(c.name, func(t *testing.T) {

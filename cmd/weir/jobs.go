@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -147,6 +146,7 @@ func (a *app) jobFields(j *queue.JobInfo) {
 		[2]string{"enqueued", a.at(j.EnqueuedAt)},
 		[2]string{"first due", a.at(j.FirstDueAt)},
 		[2]string{"run at", a.at(j.RunAt)},
+		[2]string{"start before", a.at(j.ExpiresAt)},
 		[2]string{"started", a.at(j.StartedAt)},
 		[2]string{"finished", a.at(j.FinishedAt)},
 		[2]string{"metadata", string(j.Metadata)},
@@ -186,22 +186,54 @@ func (a *app) jobsCancel() *cobra.Command {
 	return &cobra.Command{
 		Use: "cancel ID...", Short: "Cancel jobs that have not ended; a running one learns it by its context", Args: args(1, -1, "the jobs' ids"),
 		RunE: func(cmd *cobra.Command, ids []string) error {
-			return a.with(cmd.Context(), func(c *queue.Client) error { return a.cancel(cmd.Context(), c, ids) })
+			return a.with(cmd.Context(), func(c *queue.Client) error {
+				return a.each(ids, queue.StateCancelled, "cancelled", func(id string) error { return c.Cancel(cmd.Context(), id) })
+			})
 		},
 	}
 }
 
-func (a *app) cancel(ctx context.Context, c *queue.Client, ids []string) error {
+func (a *app) jobsRetry() *cobra.Command {
+	return &cobra.Command{
+		Use: "retry ID...", Short: "Bring scheduled jobs, and those that wait for their next attempt, into line now", Args: args(1, -1, "the jobs' ids"),
+		Long: `Brings jobs that wait for their time, or for their next attempt after a
+failure, into line now. Limits hold for them as for all others. A job that is
+dead is replayed instead: see weir dlq replay.`,
+		RunE: func(cmd *cobra.Command, ids []string) error {
+			return a.with(cmd.Context(), func(c *queue.Client) error {
+				return a.each(ids, queue.StateWaiting, "brought into line", func(id string) error {
+					err := c.RunNow(cmd.Context(), id)
+					if dead, ok := errors.AsType[*queue.DeadError](err); ok {
+						return &replayError{dead}
+					}
+					return err
+				})
+			})
+		},
+	}
+}
+
+// replayError says how a job that is dead comes back.
+type replayError struct{ *queue.DeadError }
+
+func (e *replayError) Error() string {
+	return fmt.Sprintf("job %s is dead: make a new job of it with `weir dlq replay %s`", e.JobID, e.EntryID)
+}
+
+func (e *replayError) Unwrap() error { return e.DeadError }
+
+// each does something to several jobs and tells what became of each.
+func (a *app) each(ids []string, state queue.State, done string, do func(id string) error) error {
 	outcomes := list[outcome]{Items: make([]outcome, 0, len(ids))}
 	var errs []error
 	for _, id := range ids {
-		o := outcome{ID: id, State: string(queue.StateCancelled)}
-		if err := c.Cancel(ctx, id); err != nil {
+		o := outcome{ID: id, State: string(state)}
+		if err := do(id); err != nil {
 			text := err.Error()
 			o.State, o.Error = stateAfter(err), &text
 			errs = append(errs, err)
 		} else if !a.json {
-			fmt.Fprintf(a.out, "%s cancelled\n", id)
+			fmt.Fprintf(a.out, "%s %s\n", id, done)
 		}
 		outcomes.Items = append(outcomes.Items, o)
 	}
@@ -211,14 +243,17 @@ func (a *app) cancel(ctx context.Context, c *queue.Client, ids []string) error {
 	return asUsage(errors.Join(errs...))
 }
 
-// stateAfter is the state of a job that could not be cancelled, where it is
+// stateAfter is the state of a job with which it could not be done, where it is
 // known.
 func stateAfter(err error) string {
 	var ended *queue.NotCancellableError
+	var unscheduled *queue.NotScheduledError
 	var dead *queue.DeadError
 	switch {
 	case errors.As(err, &ended):
 		return string(ended.State)
+	case errors.As(err, &unscheduled):
+		return string(unscheduled.State)
 	case errors.As(err, &dead):
 		return "dead"
 	}

@@ -27,10 +27,10 @@ func (a *app) limitsList() *cobra.Command {
 					l := &limits[i]
 					rows = append(rows, []string{
 						l.Name, rate(l), level(l), a.until(l), capped(l.Waiting, l.WaitingCapped),
-						number(l.Started), number(l.Deferred), number(l.Shed),
+						number(l.Started), number(l.Deferred), number(l.Shed), a.override(l),
 					})
 				}
-				a.table("limits: a scheduler declares them", []string{"LIMIT", "RATE", "LEVEL", "HELD", "WAITING", "STARTED", "DEFERRED", "SHED"}, rows)
+				a.table("limits: a scheduler declares them", []string{"LIMIT", "RATE", "LEVEL", "HELD", "WAITING", "STARTED", "DEFERRED", "SHED", "OVERRIDE"}, rows)
 				return nil
 			})
 		},
@@ -39,14 +39,17 @@ func (a *app) limitsList() *cobra.Command {
 
 // rate is a limit's rate and burst, and whether an operator set them.
 func rate(l *queue.LimitInfo) string {
-	text := l.Rate
-	if l.Burst != nil {
-		text += fmt.Sprintf(" burst %d", *l.Burst)
-	}
 	if l.Source == queue.SourceOverride {
-		text += " (override)"
+		return rateAndBurst(l) + " (override)"
 	}
-	return text
+	return rateAndBurst(l)
+}
+
+func rateAndBurst(l *queue.LimitInfo) string {
+	if l.Burst != nil {
+		return fmt.Sprintf("%s burst %d", l.Rate, *l.Burst)
+	}
+	return l.Rate
 }
 
 func level(l *queue.LimitInfo) string {
@@ -58,6 +61,23 @@ func decimal(v float64) string {
 	text := strconv.FormatFloat(v, 'f', 2, 64)
 	return strings.TrimRight(strings.TrimRight(text, "0"), ".")
 }
+
+// override says when an operator's rate ends, and why it is there.
+func (a *app) override(l *queue.LimitInfo) string {
+	if l.Source != queue.SourceOverride {
+		return ""
+	}
+	text := untilUnset
+	if !l.OverrideUntil.IsZero() {
+		text = "ends " + a.ago(l.OverrideUntil)
+	}
+	if l.OverrideReason != "" {
+		text += ": " + l.OverrideReason
+	}
+	return text
+}
+
+const untilUnset = "until it is unset"
 
 // until says for how long a limit is held.
 func (a *app) until(l *queue.LimitInfo) string {
@@ -98,23 +118,23 @@ func (a *app) limitFields(l *queue.LimitInfo) {
 	if next == "" {
 		next = "the bucket is full"
 	}
-	paused := ""
-	if l.Paused {
-		paused = "yes"
+	override := a.at(l.OverrideUntil)
+	if override == "" && l.Source == queue.SourceOverride {
+		override = untilUnset
 	}
 	a.fields(
 		[2]string{"limit", l.Name},
 		[2]string{"rate", rate(l)},
 		[2]string{"strategy", l.Strategy},
 		[2]string{"source", l.Source},
-		[2]string{"override until", a.at(l.OverrideUntil)},
+		[2]string{"override until", override},
 		[2]string{"override reason", l.OverrideReason},
 		[2]string{"tasks", strings.Join(l.Tasks, ", ")},
 		[2]string{"queues", strings.Join(l.Queues, ", ")},
 		[2]string{"level", level(l)},
 		[2]string{"held until", held},
 		[2]string{"next token", next},
-		[2]string{"paused", paused},
+		[2]string{"paused", yes(l.Paused)},
 		[2]string{"waiting", capped(l.Waiting, l.WaitingCapped)},
 		[2]string{"started", number(l.Started)},
 		[2]string{"deferred", number(l.Deferred)},

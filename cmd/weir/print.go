@@ -164,3 +164,11 @@ func capped(n int64, more bool) string {
 	}
 	return number(n)
 }
+
+// yes says so where something is; otherwise nothing.
+func yes(is bool) string {
+	if is {
+		return "yes"
+	}
+	return ""
+}

@@ -23,10 +23,10 @@ func (a *app) queuesList() *cobra.Command {
 					q := &queues[i]
 					rows = append(rows, []string{
 						q.Name, capped(q.Waiting, q.WaitingCapped), capped(q.Scheduled, q.ScheduledCapped),
-						capped(q.Running, q.RunningCapped), a.ago(q.OldestWaitingAt),
+						capped(q.Running, q.RunningCapped), a.ago(q.OldestWaitingAt), yes(q.Paused),
 					})
 				}
-				a.table("queues", []string{"QUEUE", "WAITING", "SCHEDULED", "RUNNING", "OLDEST DUE"}, rows)
+				a.table("queues", []string{"QUEUE", "WAITING", "SCHEDULED", "RUNNING", "OLDEST DUE", "PAUSED"}, rows)
 				return nil
 			})
 		},

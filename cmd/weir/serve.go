@@ -84,7 +84,7 @@ func (s *server) run(ctx context.Context) error {
 func (s *server) serveUntil(ctx context.Context) (err error) {
 	runs := 0
 	for i := range s.file.Tasks {
-		if s.file.Tasks[i].Exec != nil {
+		if s.file.Tasks[i].Here() {
 			runs++
 		}
 	}

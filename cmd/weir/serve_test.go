@@ -4,6 +4,9 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -164,7 +167,7 @@ tasks:
 		}
 		return len(reasons) == 2
 	}, patience, 10*time.Millisecond)
-	assert.Equal(t, map[any]any{"flaky": "exit status 4: attempt 2 went wrong", "slow": "timed out after 100ms"}, reasons)
+	assert.Equal(t, map[any]any{"flaky": "exit status 4: attempt 2 went wrong", "slow": "stopped: timed out after 100ms (signal: terminated)"}, reasons)
 	s.signals <- syscall.SIGTERM
 	r := s.wait(t)
 	assert.Equal(t, exitOK, r.code)
@@ -202,6 +205,40 @@ func TestServeSaysInOneDocumentWhatItRuns(t *testing.T) {
 	require.Equal(t, exitOK, r.code, r.err)
 	doc := document(t, r.out)
 	assert.Equal(t, words("database concurrency tasks limits warnings"), keys(doc))
+	tasks, ok := doc["tasks"].([]any)
+	require.True(t, ok)
+	first, ok := tasks[0].(map[string]any)
+	require.True(t, ok)
+	assert.Equal(t, words("name queue rate_limit on_excess max_retries timeout command url"), keys(first))
+}
+
+func TestServePostsTheJobsOfATaskWithAURL(t *testing.T) {
+	t.Parallel()
+	asked := make(chan string, 10)
+	web := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		asked <- fmt.Sprint(r.URL, " ", r.Header.Get("X-Team"), " ", r.Header.Get("Weir-Job-Id"), " ", string(body))
+	}))
+	t.Cleanup(web.Close)
+	b := sqlite(t)
+	s := start(t, b.dsn, fmt.Sprintf(`
+tasks:
+  call:
+    http: {url: "%s/send?key=secret", headers: {X-Team: mail}}
+    rate_limit: [{rate: 5/s, burst: 10}, 100/m]
+    concurrency: 3
+    breaker: {failures: 3}
+`, web.URL), call{})
+	s.ready(t)
+	id := strings.TrimSpace(b.ok(t, "enqueue", "call", "--args", `{"n": 1}`))
+	b.reaches(t, id, queue.StateCompleted)
+	assert.Equal(t, `/send?key=secret mail `+id+` {"n": 1}`, <-asked)
+	s.signals <- syscall.SIGTERM
+	r := s.wait(t)
+	assert.Equal(t, exitOK, r.code, r.err)
+	assert.Regexp(t, `(?m)^call +default +5/s burst 10, 100/m +defer +POST `+web.URL+`/send\?\.\.\.$`, r.out)
+	assert.NotContains(t, r.out+r.err, "secret")
+	assert.NotContains(t, r.out, "task@")
 }
 
 func TestServeThatIsAskedToStopBeforeItBeganStops(t *testing.T) {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -15,7 +16,7 @@ func TestWrongUsageEndsWithTwoAndSaysWhatIsRight(t *testing.T) {
 	}{
 		{[]string{"frobnicate"}, `weir: unknown command "frobnicate": use one of check, `},
 		{[]string{"serv"}, `weir: unknown command "serv": did you mean "serve"?`},
-		{[]string{"jobs"}, "weir: jobs: name a command: cancel, list, show"},
+		{[]string{"jobs"}, "weir: jobs: name a command: cancel, list, retry, show"},
 		{[]string{"jobs", "lst"}, `weir: jobs: unknown command "lst": did you mean "list"?`},
 		{[]string{"jobs", "list", "--stat", "running"}, "weir: jobs list: unknown flag: --stat: see weir jobs list --help"},
 		{[]string{"jobs", "list", "extra"}, `weir: jobs list: "extra" is one argument too many`},
@@ -44,6 +45,25 @@ func TestWrongUsageEndsWithTwoAndSaysWhatIsRight(t *testing.T) {
 		{[]string{"enqueue", "t", "--delay", "-5s"}, "--delay -5s: use 0 or more"},
 		{[]string{"enqueue", "t", "--delay", "5s", "--at", "2026-03-01T09:00:00Z"}, "--delay with --at: give one of the two"},
 		{[]string{"enqueue", "t", "--at", "tomorrow"}, `--at "tomorrow": write the time in RFC 3339`},
+		{[]string{"enqueue", "t", "--start-within", "0s"}, "--start-within 0s: use a time above 0"},
+		{[]string{"enqueue", "t", "--start-within", "-5s"}, "--start-within -5s: use a time above 0"},
+		{[]string{"enqueue", "t", "--start-within", "5s", "--start-before", "2026-03-01T09:00:00Z"}, "--start-before with --start-within: give one of the two"},
+		{[]string{"enqueue", "t", "--start-before", "soon"}, `--start-before "soon": write the time in RFC 3339`},
+		{[]string{"enqueue", "t", "--start-before", ""}, "--start-before is empty"},
+		{[]string{"enqueue", "t", "--start-before", "0001-01-01T00:00:00Z"}, "time to start before: use one from the year 1970 to 9999"},
+		{[]string{"enqueue", "--stdin", "--start-within", "5s"}, "--start-within with --stdin: write it in each line"},
+		{[]string{"limits", "set", "stripe"}, "limits set: name a limit and a rate, as in: weir limits set NAME RATE"},
+		{[]string{"limits", "set", "stripe", "1/s", "2/s"}, `"2/s" is one argument too many`},
+		{[]string{"limits", "set", "stripe", "1/s", "--for", "0"}, "--for 0s: use a time above 0, or leave it out for one without an end"},
+		{[]string{"limits", "set", "stripe", "1/s", "--for", "1d"}, "unknown unit"},
+		{[]string{"limits", "set", "stripe", "1/s", "--for", "900000h"}, `limit "stripe": for 900000h0m0s: use up to a hundred years`},
+		{[]string{"limits", "set", "stripe", "1/s", "--burst", "many"}, "invalid argument"},
+		{[]string{"limits", "set", "stripe", "1/s", "--reason", ""}, "--reason is empty"},
+		{[]string{"limits", "set", "stripe", "1/s", "--reason", strings.Repeat("x", 1001)}, "reason of 1001 bytes: use up to 1000 bytes"},
+		{[]string{"limits", "pause"}, "limits pause: name one limit, as limits list shows it, as in: weir limits pause NAME"},
+		{[]string{"queues", "pause", ""}, `queue "": it is empty`},
+		{[]string{"queues", "resume"}, "queues resume: name one queue, as in: weir queues resume NAME"},
+		{[]string{"jobs", "retry"}, "jobs retry: name the jobs' ids, as in: weir jobs retry ID..."},
 		{[]string{"enqueue", "t", "--count", "0"}, "--count 0: use 1 to 1000000"},
 		{[]string{"enqueue", "t", "--count", "2", "--id", "018f2f5e-0000-7000-8000-000000000000"}, "--id with --count"},
 		{[]string{"enqueue", "t", "--id", "7"}, `id "7": not a UUID`},

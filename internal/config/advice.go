@@ -2,6 +2,7 @@ package config
 
 import (
 	"fmt"
+	"math/bits"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -16,7 +17,7 @@ import (
 // A Budget is one limit of the file, of a task, a queue or its own, and what
 // it comes to.
 type Budget struct {
-	Name   string // as in the database: "task:send_email", "queue:emails", "stripe"
+	Name   string // as in the database: "task:send_email", "task@m:resize", "queue:emails", "stripe"
 	Limit  bucket.Limit
 	Hold   time.Duration // how long it is held when it runs dry under a backlog
 	Tasks  []string
@@ -37,8 +38,13 @@ func (f *File) Budgets() []Budget {
 		}
 	}
 	for i := range f.Tasks {
-		if t := &f.Tasks[i]; !t.Elsewhere {
-			add("task:"+t.Name, t.Rate, []string{t.Name}, nil)
+		t := &f.Tasks[i]
+		if t.Elsewhere {
+			continue
+		}
+		add("task:"+t.Name, t.Rate, []string{t.Name}, nil)
+		for _, r := range t.Rates {
+			add("task@"+r.Limit.Rate.PeriodString()+":"+t.Name, r, []string{t.Name}, nil)
 		}
 	}
 	for i := range f.Queues {
@@ -67,6 +73,7 @@ func (f *File) Warnings() []Finding {
 	for i := range f.Tasks {
 		t := &f.Tasks[i]
 		out = append(out, t.withoutEffect()...)
+		out = append(out, t.idleRates()...)
 		if t.Exec != nil {
 			out = append(out, t.Exec.missing(t.Name)...)
 		}
@@ -95,8 +102,9 @@ func (t *Task) withoutEffect() []Finding {
 	}
 	var keys []string
 	for key, given := range map[string]bool{
-		"rate_limit": !t.Rate.IsZero(), "on_excess": t.OnExcess != "", "timeout": t.Timeout > 0,
+		"rate_limit": !t.Rate.IsZero() || len(t.Rates) > 0, "on_excess": t.OnExcess != "", "timeout": t.Timeout > 0,
 		"max_retries": t.MaxRetries != nil, "retry_backoff": t.Backoff != nil,
+		"concurrency": t.Concurrency > 0, "breaker": t.Breaker != nil,
 	} {
 		if given {
 			keys = append(keys, key)
@@ -111,6 +119,36 @@ func (t *Task) withoutEffect() []Finding {
 		Message: fmt.Sprintf("task %s runs elsewhere: %s has no effect here", quote(t.Name), strings.Join(keys, ", ")),
 		Mend:    "give it where the task runs",
 	}}
+}
+
+// idleRates names the rates of a list that never refuse anything, because
+// another one lets no more pass in any time.
+func (t *Task) idleRates() []Finding {
+	var out []Finding
+	for i, r := range t.Rates {
+		for j, other := range t.Rates {
+			if i != j && noMore(other.Limit, r.Limit) && (i > j || !noMore(r.Limit, other.Limit)) {
+				out = append(out, Finding{
+					Code: IdleRate, Place: r.Place,
+					Message: fmt.Sprintf("task %s: %s never refuses a job: %s lets no more pass in any time", quote(t.Name), r.Limit, other.Limit),
+					Mend:    "leave it out, or make it smaller",
+				})
+				break
+			}
+		}
+	}
+	return out
+}
+
+// noMore tells whether a lets at most as much pass as b, in any time.
+func noMore(a, b bucket.Limit) bool {
+	if a.Capacity() > b.Capacity() {
+		return false
+	}
+	// a.count / a.period <= b.count / b.period, exactly.
+	ah, al := bits.Mul64(uint64(a.Rate.Count()), uint64(b.Rate.Period())) //nolint:gosec // both are positive
+	bh, bl := bits.Mul64(uint64(b.Rate.Count()), uint64(a.Rate.Period())) //nolint:gosec // both are positive
+	return ah < bh || ah == bh && al <= bl
 }
 
 // missing reports a program or a folder that is not on this machine.

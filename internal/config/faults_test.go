@@ -113,8 +113,128 @@ func TestEachFaultHasItsCodePlaceKeyTextAndMend(t *testing.T) {
 			`weir.yaml:4:17: W114 tasks.t.rate_limit: task "t": no rate: add one, as in {rate: 100/m, burst: 20}`,
 		},
 		{
-			"a list of rates", task(`rate_limit: [5/s, 100/m]`),
-			`weir.yaml:4:17: W113 tasks.t.rate_limit: task "t": a list of rates is not served by this version yet: keep one, as in "100/m"`,
+			"a list of rates of a queue", "queues:\n  mail: {rate_limit: [5/s, 100/m]}\n",
+			`weir.yaml:2:22: W112 queues.mail.rate_limit: queue "mail": a list of rates belongs to a task: keep one, and write a limit of its own for each of the others`,
+		},
+		{
+			"a list of rates of a limit", "limits:\n  api: {rate: [5/s, 100/m], queues: [default]}\n",
+			`weir.yaml:2:15: W112 limits.api.rate: limit "api": a list of rates belongs to a task: keep one, and write a limit of its own for each of the others`,
+		},
+		{
+			"an empty list of rates", task(`rate_limit: []`),
+			`weir.yaml:4:17: W121 tasks.t.rate_limit: task "t": the list of rates is empty: name at least one, as in [{rate: 5/s, burst: 10}, 100/m]`,
+		},
+		{
+			"a bad rate in a list", task(`rate_limit: [5/s, 100/mo]`),
+			`weir.yaml:4:23: W121 tasks.t.rate_limit[1]: task "t": rate "100/mo": unknown period "mo": use s, m, h or d, as in "100/m"`,
+		},
+		{
+			"a bad rate in a mapping of a list", task(`rate_limit: [{rate: 5, burst: 5}]`),
+			`weir.yaml:4:25: W121 tasks.t.rate_limit[0].rate: task "t": rate "5": no "/": write a count and a period, as in "100/m"`,
+		},
+		{
+			"a bad burst in a list", task(`rate_limit: [{rate: 5/s, burst: 0}]`),
+			`weir.yaml:4:37: W122 tasks.t.rate_limit[0].burst: burst "0": use a whole number from 1 to 1000000000, in plain digits`,
+		},
+		{
+			"a mapping in a list without a rate", task(`rate_limit: [5/s, {burst: 5}]`),
+			`weir.yaml:4:23: W114 tasks.t.rate_limit[1]: task "t": no rate: add one, as in {rate: 100/m, burst: 20}`,
+		},
+		{
+			"a list in a list", task(`rate_limit: [5/s, [100/m]]`),
+			`weir.yaml:4:23: W112 tasks.t.rate_limit[1]: it is a list: give a rate, as in "100/m"`,
+		},
+		{
+			"nothing in a list", task("rate_limit:\n    - 5/s\n    -"),
+			`weir.yaml:6:7: W112 tasks.t.rate_limit[1]: it is nothing: give a rate, as in "100/m"`,
+		},
+		{
+			"one period twice in a list", task(`rate_limit: [5/s, 100/m, {rate: 200/60s}]`),
+			`weir.yaml:4:37: W121 tasks.t.rate_limit[2].rate: task "t": "100/m" and "200/60s" have the same period: keep the smaller`,
+		},
+		{
+			"a burst beside a list", task("rate_limit: [5/s, 100/m]\n    burst: 20"),
+			`weir.yaml:5:5: W122 tasks.t.burst: task "t": a burst beside a list of rates: give each rate its own, as in [{rate: 5/s, burst: 10}, 100/m]`,
+		},
+		{
+			"a defer inside a list", task(`rate_limit: [{rate: 5/s, defer: until_token}]`),
+			`weir.yaml:4:30: W111 tasks.t.rate_limit[0].defer: unknown key "defer": write it beside "rate_limit"`,
+		},
+		{
+			"no concurrency of a task", task("concurrency: 0"),
+			`weir.yaml:4:18: W128 tasks.t.concurrency: concurrency "0": use a whole number from 1 to 100000, in plain digits`,
+		},
+		{
+			"no concurrency of a queue", "queues:\n  q: {concurrency: -1}\n",
+			`weir.yaml:2:20: W128 queues.q.concurrency: concurrency "-1": use a whole number from 1 to 100000, in plain digits`,
+		},
+		{
+			"a breaker that is a number", task("breaker: 10"),
+			`weir.yaml:4:14: W112 tasks.t.breaker: it is "10", a number: give {failures: 10, window: 1m, open: 30s, probes: 1}`,
+		},
+		{
+			"a breaker that nothing opens", task("breaker: {window: 1m}"),
+			`weir.yaml:4:14: W114 tasks.t.breaker: task "t": no "failures": say how many open the breaker, as in {failures: 10, window: 1m, open: 30s, probes: 1}`,
+		},
+		{
+			"a breaker that is always open", task("breaker: {failures: 0}"),
+			`weir.yaml:4:25: W128 tasks.t.breaker.failures: failures "0": use a whole number from 1 to 1000000, in plain digits`,
+		},
+		{
+			"a breaker without probes", task("breaker: {failures: 1, probes: 0}"),
+			`weir.yaml:4:36: W128 tasks.t.breaker.probes: probes "0": use a whole number from 1 to 100000, in plain digits`,
+		},
+		{
+			"a breaker's time without a unit", task("breaker: {failures: 1, open: 30}"),
+			`weir.yaml:4:34: W127 tasks.t.breaker.open: open "30": no unit: use a time from 1ms to 366 days, as in 30s or 1h30m`,
+		},
+		{
+			"a breaker's window of nothing", task("breaker: {failures: 1, window: 0s}"),
+			`weir.yaml:4:36: W127 tasks.t.breaker.window: window "0s": out of range: use a time from 1ms to 366 days, as in 30s or 1h30m`,
+		},
+		{
+			"a breaker's key of another system", task("breaker: {failures: 1, cooldown: 5s}"),
+			`weir.yaml:4:28: W111 tasks.t.breaker.cooldown: unknown key "cooldown": here it is called "open"`,
+		},
+		{
+			"a short retention", "retention: {completed: 30s}\n",
+			`weir.yaml:1:24: W127 retention.completed: completed "30s": out of range: use 0 to keep them for ever, or a time from 1m to 36500 days, as in 24h`,
+		},
+		{
+			"a retention in words", "retention: {completed: off}\n",
+			`weir.yaml:1:24: W127 retention.completed: completed "off": not a time: use 0 to keep them for ever, or a time from 1m to 36500 days, as in 24h`,
+		},
+		{
+			"a retention of everything", "retention: 24h\n",
+			`weir.yaml:1:12: W112 retention: it is "24h", text: give {completed: 24h}`,
+		},
+		{
+			"a retention of cancelled jobs", "retention: {cancelled: 24h}\n",
+			`weir.yaml:1:13: W111 retention.cancelled: unknown key "cancelled": "completed" is the retention of cancelled jobs too`,
+		},
+		{
+			"a URL in the place of a mapping", "tasks:\n  t: {http: \"http://h/\"}\n",
+			`weir.yaml:2:13: W112 tasks.t.http: it is "http://h/", text: give a URL, as in {url: "http://127.0.0.1:9000/send"}`,
+		},
+		{
+			"a target without a URL", "tasks:\n  t: {http: {}}\n",
+			`weir.yaml:2:13: W114 tasks.t.http: task "t": no "url": give a URL, as in {url: "http://127.0.0.1:9000/send"}`,
+		},
+		{
+			"a method", "tasks:\n  t: {http: {url: \"http://h/\", method: PUT}}\n",
+			`weir.yaml:2:32: W111 tasks.t.http.method: unknown key "method": jobs are posted: leave it out`,
+		},
+		{
+			"headers in a list", "tasks:\n  t: {http: {url: \"http://h/\", headers: [a]}}\n",
+			`weir.yaml:2:41: W112 tasks.t.http.headers: it is a list: give names and values, as in {X-Team: mail}`,
+		},
+		{
+			"a task with two targets that run here", "tasks:\n  t: {http: {url: \"http://h/\"}, exec: {command: [\"true\"]}}\n",
+			`weir.yaml:2:3: W134 tasks.t: task "t" has several targets: http and exec: keep one of them`,
+		},
+		{
+			"a URL outside its mapping", task(`url: "http://h/"`),
+			`weir.yaml:4:5: W111 tasks.t.url: unknown key "url": write it under "http", as in http: {url: "http://127.0.0.1:9000/send"}`,
 		},
 		{
 			"a burst of nothing", task("rate_limit: 100/m\n    burst: 0"),
@@ -226,7 +346,7 @@ func TestEachFaultHasItsCodePlaceKeyTextAndMend(t *testing.T) {
 		},
 		{
 			"a database in memory", "database: \"sqlite::memory:\"\n",
-			`weir.yaml:1:11: W130 database: database "sqlite::memory:": a database in memory would be gone with its first connection: name a file, as in sqlite:weir.db`,
+			`weir.yaml:1:11: W130 database: database "sqlite::memory:": in memory its readers and its writer would not see each other: name a file, as in sqlite:weir.db`,
 		},
 		{
 			"a database that is a path", "database: weir.db\n",
@@ -262,11 +382,11 @@ func TestEachFaultHasItsCodePlaceKeyTextAndMend(t *testing.T) {
 		},
 		{
 			"a task that nothing runs", "tasks:\n  t: {queue: q}\n",
-			`weir.yaml:2:3: W133 tasks.t: task "t" says nothing about what runs it: give it a command, as in exec: {command: ["./run.sh"]}, or elsewhere: true if another process runs it`,
+			`weir.yaml:2:3: W133 tasks.t: task "t" says nothing about what runs it: give it a command, as in exec: {command: ["./run.sh"]}, a URL, as in http: {url: "http://127.0.0.1:9000/send"}, or elsewhere: true if another process runs it`,
 		},
 		{
 			"a task that says nothing", "tasks:\n  t:\n",
-			`weir.yaml:2:3: W133 tasks.t: task "t" says nothing about what runs it: give it a command, as in exec: {command: ["./run.sh"]}, or elsewhere: true if another process runs it`,
+			`weir.yaml:2:3: W133 tasks.t: task "t" says nothing about what runs it: give it a command, as in exec: {command: ["./run.sh"]}, a URL, as in http: {url: "http://127.0.0.1:9000/send"}, or elsewhere: true if another process runs it`,
 		},
 		{
 			"a task with two targets", task("elsewhere: true"),
@@ -274,7 +394,7 @@ func TestEachFaultHasItsCodePlaceKeyTextAndMend(t *testing.T) {
 		},
 		{
 			"elsewhere that is not true", "tasks:\n  t: {elsewhere: false}\n",
-			`weir.yaml:2:18: W133 tasks.t.elsewhere: task "t": "elsewhere" says that it does not run elsewhere: remove the key and give it a command, or write true`,
+			`weir.yaml:2:18: W133 tasks.t.elsewhere: task "t": "elsewhere" says that it does not run elsewhere: remove the key and give it a command or a URL, or write true`,
 		},
 		{
 			"elsewhere in words", "tasks:\n  t: {elsewhere: \"yes\"}\n",
@@ -339,14 +459,10 @@ func TestEachFaultHasItsCodePlaceKeyTextAndMend(t *testing.T) {
 func TestEveryKeyOfALaterVersionIsRefusedAsSuchWithItsPlace(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ content, at, key string }{
-		{"retention: {completed: 24h}\n", "1:1", "retention"},
+		{"retention: {completed: 24h, failed: 720h}\n", "1:29", "retention.failed"},
 		{"schedules: {nightly: {cron: \"0 3 * * *\", task: t}}\n", "1:1", "schedules"},
-		{"tasks:\n  t: {http: {url: \"http://127.0.0.1:9000/\"}}\n", "2:7", "tasks.t.http"},
 		{"tasks:\n  t: {pull: true}\n", "2:7", "tasks.t.pull"},
-		{task("concurrency: 20"), "4:5", "tasks.t.concurrency"},
-		{task("breaker: {failures: 10}"), "4:5", "tasks.t.breaker"},
 		{task("dlq_retry: {after: 1h, max: 3}"), "4:5", "tasks.t.dlq_retry"},
-		{"queues:\n  q: {concurrency: 5}\n", "2:7", "queues.q.concurrency"},
 		{"limits:\n  l: {limit: 100, per: 60, queues: [default]}\n", "2:7", "limits.l.limit"},
 		{"limits:\n  l: {rate: 1/s, exact: true, queues: [default]}\n", "2:18", "limits.l.exact"},
 	} {
@@ -402,6 +518,7 @@ func TestEveryRateThatIsNoneIsRefusedWhereverOneStands(t *testing.T) {
 		for where, form := range map[string]string{
 			"task":         "tasks: {t: {elsewhere: true, rate_limit: %s}}",
 			"task mapping": "tasks: {t: {elsewhere: true, rate_limit: {rate: %s}}}",
+			"task list":    "tasks: {t: {elsewhere: true, rate_limit: [1/d, %s]}}",
 			"queue":        "queues: {q: {rate_limit: %s}}",
 			"limit":        "limits: {l: {rate: %s, queues: [default]}}",
 		} {
@@ -473,7 +590,7 @@ func TestCodesAreNamedOnce(t *testing.T) {
 	for _, c := range []Code{
 		Unreadable, BadYAML, TooBig, DuplicateKey, BadAlias, UnknownKey, WrongType, NotServed, MissingKey, BadRate, BadBurst, BadExcess,
 		BadDefer, BadName, ReservedName, BadDuration, BadNumber, BadBackoff, BadDatabase, BadStrategy, BadCommand, NoTarget, SeveralTargets,
-		BadMigrate, UnknownTask, UnknownQueue, CoversNone, NarrowBurst, NoProgram, NoEffect, NamedTwice,
+		BadMigrate, BadURL, BadHeader, UnknownTask, UnknownQueue, CoversNone, NarrowBurst, NoProgram, NoEffect, NamedTwice, IdleRate,
 	} {
 		assert.False(t, seen[c], "%s", c)
 		seen[c] = true
@@ -482,7 +599,7 @@ func TestCodesAreNamedOnce(t *testing.T) {
 
 func FuzzParse(f *testing.F) {
 	for _, seed := range []string{
-		example, "tasks: {t: {exec: {command: [a]}, rate_limit: {rate: 1/s, burst: 2}}}", "a: &x {<<: *x}", "a: &x [*x]\nb: *x", "? a\n: b", "- - - a",
+		example, second, "tasks: {t: {exec: {command: [a]}, rate_limit: {rate: 1/s, burst: 2}}}", "a: &x {<<: *x}", "a: &x [*x]\nb: *x", "? a\n: b", "- - - a",
 		"%YAML 1.2\n---\na: b", "a: |\n  x\n  y\n", "a: >-\n  x", "\xef\xbb\xbfa: b", "!!str a: !!int 5", "<<: [{a: b}, {c: d}]", "a: 'x''y'", "a: \"\\x41\"",
 		"a: !t", "a: &", "*", "&a", "{a, b}", "[a: b]", "a: b\r\n", "---\n...\n---\n", ": a", "? ", "a:\n- b\n-", "tasks: {? t : {}}", "\t", "a: @", "a: `",
 	} {

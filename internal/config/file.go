@@ -19,6 +19,7 @@ type File struct {
 	Concurrency   int
 	Lease         time.Duration
 	ShutdownGrace *time.Duration // 0 is a grace of its own
+	Retention     *time.Duration // of completed and cancelled jobs; 0: for ever
 	Tasks         []Task         // in the order of the file, as all lists here
 	Queues        []Queue
 	Limits        []Limit
@@ -26,17 +27,36 @@ type File struct {
 
 // A Task is one entry of "tasks".
 type Task struct {
-	Name       string
-	Place      Place // of its name
-	Queue      string
-	Rate       Rate
-	OnExcess   scheduler.Excess
-	Timeout    time.Duration
-	MaxRetries *int
-	Backoff    *scheduler.Backoff
-	Exec       *Exec // nil: another process runs it
-	Elsewhere  bool
+	Name        string
+	Place       Place // of its name
+	Queue       string
+	Rate        Rate
+	Rates       []Rate // a list instead of Rate
+	OnExcess    scheduler.Excess
+	Timeout     time.Duration // one that the file does not give is that of the target
+	MaxRetries  *int
+	Backoff     *scheduler.Backoff
+	Concurrency int
+	Breaker     *scheduler.Breaker
+
+	// What runs it: one of the three.
+	HTTP      *HTTP
+	Exec      *Exec
+	Elsewhere bool // another process does
 }
+
+// Here tells whether this process runs the task.
+func (t *Task) Here() bool { return t.HTTP != nil || t.Exec != nil }
+
+// HTTP is where the jobs of a task are posted.
+type HTTP struct {
+	URL     string
+	Headers map[string]string
+	Place   Place
+}
+
+// String shows the URL without what may be secret in it.
+func (h *HTTP) String() string { return withoutSecrets(h.URL) }
 
 // Exec is a command that runs a task.
 type Exec struct {
@@ -47,9 +67,10 @@ type Exec struct {
 
 // A Queue is one entry of "queues".
 type Queue struct {
-	Name  string
-	Place Place
-	Rate  Rate
+	Name        string
+	Place       Place
+	Rate        Rate
+	Concurrency int
 }
 
 // A Limit is one entry of "limits".
@@ -119,7 +140,8 @@ func (r *reader) readFile(f *File, root *node) {
 	if grace, ok := s.duration("shutdown_grace", 0, longestGrace); ok {
 		f.ShutdownGrace = &grace
 	}
-	s.notServed("retention", "schedules")
+	f.Retention = s.retention()
+	s.notServed("schedules")
 	f.Tasks = s.tasks(f.Dir)
 	f.Queues = s.queues()
 	f.Limits = s.limits(f)

@@ -50,6 +50,24 @@ limits:
   all: {rate: 1000/h, burst: 50, queues: [default, emails, payments, slow]}
 `
 
+// second has what the first example has not.
+const second = `
+retention: {completed: 72h}
+tasks:
+  call:
+    http: {url: "http://127.0.0.1:9000/send?key=secret", headers: {X-Team: mail}}
+    concurrency: 20
+    breaker: {failures: 10, window: 2m, open: 5s, probes: 3}
+  resize:
+    rate_limit: [{rate: 5/s, burst: 10}, 100/m, 1000/h]
+    defer: until_token
+    exec: {command: ["true"]}
+    breaker: {failures: 1}
+  plain: {exec: {command: ["true"]}, rate_limit: [100/m]}
+queues:
+  emails: {rate_limit: 500/m, concurrency: 50}
+`
+
 func write(t *testing.T, content string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "weir.yaml")
@@ -114,6 +132,47 @@ func TestAFileSaysWhatItSays(t *testing.T) {
 	assert.Equal(t, []string{"charge_card", "resize"}, f.Limits[0].Tasks)
 	assert.Equal(t, "1000/h burst 50", f.Limits[1].Rate.String())
 	assert.Equal(t, []string{"default", "emails", "payments", "slow"}, f.Limits[1].Queues)
+}
+
+func TestAFileSaysWhereToPostHowManyAtOnceAndSeveralRates(t *testing.T) {
+	t.Parallel()
+	f, err := Parse("weir.yaml", []byte(second))
+	require.NoError(t, err)
+	if assert.NotNil(t, f.Retention) {
+		assert.Equal(t, 72*time.Hour, *f.Retention)
+	}
+	require.Len(t, f.Tasks, 3)
+	call, resize, plain := f.Tasks[0], f.Tasks[1], f.Tasks[2]
+	assert.Equal(t, &HTTP{
+		URL: "http://127.0.0.1:9000/send?key=secret", Headers: map[string]string{"X-Team": "mail"},
+		Place: Place{"weir.yaml", 5, 11, "tasks.call.http"},
+	}, call.HTTP)
+	assert.Equal(t, "http://127.0.0.1:9000/send?...", call.HTTP.String())
+	assert.Equal(t, 30*time.Second, call.Timeout)
+	assert.Equal(t, 20, call.Concurrency)
+	assert.Equal(t, &scheduler.Breaker{Failures: 10, Window: 2 * time.Minute, Open: 5 * time.Second, Probes: 3}, call.Breaker)
+
+	assert.True(t, resize.Rate.IsZero())
+	var rates []string
+	for _, r := range resize.Rates {
+		rates = append(rates, r.String()+" "+string(r.Defer)+" "+r.Place.Key)
+	}
+	assert.Equal(t, []string{
+		"5/s burst 10 until_token tasks.resize.rate_limit[0].rate", "100/m until_token tasks.resize.rate_limit[1]", "1000/h until_token tasks.resize.rate_limit[2]",
+	}, rates)
+	assert.Equal(t, &scheduler.Breaker{Failures: 1}, resize.Breaker)
+	assert.Len(t, plain.Rates, 1)
+	assert.Equal(t, 50, f.Queues[0].Concurrency)
+
+	for text, want := range map[string]time.Duration{"0": 0, "0s": 0, "1m": time.Minute, "876000h": 876_000 * time.Hour} {
+		f, err := Parse("weir.yaml", []byte("retention: {completed: "+text+"}\n"))
+		if assert.NoError(t, err, text) {
+			assert.Equal(t, want, *f.Retention)
+		}
+	}
+	f, err = Parse("weir.yaml", []byte("retention: {}\n"))
+	require.NoError(t, err)
+	assert.Nil(t, f.Retention)
 }
 
 func TestAFileThatSaysNothingLeavesAllToTheDefaults(t *testing.T) {

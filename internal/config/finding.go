@@ -44,6 +44,8 @@ const (
 	NoTarget       Code = "W133"
 	SeveralTargets Code = "W134"
 	BadMigrate     Code = "W135"
+	BadURL         Code = "W136"
+	BadHeader      Code = "W137"
 )
 
 // Faults between the parts of a file.
@@ -59,6 +61,7 @@ const (
 	NoProgram   Code = "W202" // the command's program or folder is not there
 	NoEffect    Code = "W203" // a key of a task that another process runs
 	NamedTwice  Code = "W204"
+	IdleRate    Code = "W205" // a rate of a list that another one makes superfluous
 )
 
 // A Place is where in a file something stands.

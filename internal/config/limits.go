@@ -18,7 +18,7 @@ func (s *section) queues() []Queue {
 		}
 		q := Queue{Name: e.key, Place: s.place(e.at, path)}
 		q.Rate = in.rate("rate_limit", "queue "+quote(e.key))
-		in.notServed("concurrency")
+		q.Concurrency = in.concurrency()
 		in.end()
 		out = append(out, q)
 	})

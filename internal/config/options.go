@@ -23,14 +23,21 @@ func (f *File) Options() []scheduler.Option {
 	if f.ShutdownGrace != nil {
 		opts = append(opts, scheduler.ShutdownGrace(*f.ShutdownGrace))
 	}
+	if f.Retention != nil {
+		opts = append(opts, scheduler.Retention(*f.Retention))
+	}
 	for i := range f.Tasks {
 		if f.Tasks[i].Elsewhere {
 			opts = append(opts, scheduler.Elsewhere(f.Tasks[i].Name))
 		}
 	}
 	for i := range f.Queues {
-		if q := &f.Queues[i]; !q.Rate.IsZero() {
+		q := &f.Queues[i]
+		if !q.Rate.IsZero() {
 			opts = append(opts, scheduler.QueueLimit(q.Name, q.Rate.Text, q.Rate.limitOptions()...))
+		}
+		if q.Concurrency > 0 {
+			opts = append(opts, scheduler.QueueCap(q.Name, q.Concurrency))
 		}
 	}
 	for i := range f.Limits {
@@ -41,18 +48,18 @@ func (f *File) Options() []scheduler.Option {
 	return opts
 }
 
-// Register makes s run the tasks that the file gives a command. What the
-// commands print goes to log.
+// Register makes s run the tasks that the file gives a command or a URL. What
+// the commands print goes to log.
 func (f *File) Register(s *scheduler.Scheduler, log *slog.Logger) error {
 	var errs []error
 	for i := range f.Tasks {
 		t := &f.Tasks[i]
-		if t.Exec == nil {
+		if !t.Here() {
 			continue
 		}
-		run := target.Exec{Command: t.Exec.Command, Dir: t.Exec.Dir, Log: log}
+		run := t.target(log)
 		handle := func(ctx context.Context, job *queue.Job[[]byte]) error {
-			return run.Run(ctx, target.Call{
+			return run(ctx, target.Call{
 				JobID: job.ID, Task: job.Task, Queue: job.Queue, Attempt: job.Attempt, Args: job.RawArgs,
 			})
 		}
@@ -61,14 +68,23 @@ func (f *File) Register(s *scheduler.Scheduler, log *slog.Logger) error {
 	return errors.Join(errs...)
 }
 
-func (t *Task) options() []scheduler.TaskOption {
-	var opts []scheduler.TaskOption
-	if !t.Rate.IsZero() {
-		opts = append(opts, scheduler.RateLimit(t.Rate.Text))
-		for _, o := range t.Rate.options() {
-			opts = append(opts, o)
-		}
+// target is what runs a job of the task.
+func (t *Task) target(log *slog.Logger) func(context.Context, target.Call) error {
+	if t.Exec != nil {
+		return target.Exec{Command: t.Exec.Command, Dir: t.Exec.Dir, Log: log}.Run
 	}
+	post := target.HTTP{URL: t.HTTP.URL, Headers: t.HTTP.Headers}
+	return func(ctx context.Context, call target.Call) error {
+		err := post.Run(ctx, call)
+		if status, ok := errors.AsType[*target.StatusError](err); ok && status.Timed {
+			return scheduler.RetryAfter(status.RetryAfter, err)
+		}
+		return err
+	}
+}
+
+func (t *Task) options() []scheduler.TaskOption {
+	opts := t.rateOptions()
 	if t.OnExcess != "" {
 		opts = append(opts, scheduler.OnExcess(t.OnExcess))
 	}
@@ -83,6 +99,33 @@ func (t *Task) options() []scheduler.TaskOption {
 	}
 	if t.Backoff != nil {
 		opts = append(opts, *t.Backoff)
+	}
+	if t.Concurrency > 0 {
+		opts = append(opts, scheduler.Cap(t.Concurrency))
+	}
+	if t.Breaker != nil {
+		opts = append(opts, *t.Breaker)
+	}
+	return opts
+}
+
+func (t *Task) rateOptions() []scheduler.TaskOption {
+	var opts []scheduler.TaskOption
+	switch {
+	case len(t.Rates) > 0:
+		list := make([]scheduler.Rate, len(t.Rates))
+		for i, r := range t.Rates {
+			list[i] = scheduler.Rate{Rate: r.Text, Burst: r.Limit.Burst}
+		}
+		opts = append(opts, scheduler.RateLimits(list...))
+		if mode := t.Rates[0].Defer; mode != "" { // all have the same
+			opts = append(opts, scheduler.Defer(mode))
+		}
+	case !t.Rate.IsZero():
+		opts = append(opts, scheduler.RateLimit(t.Rate.Text))
+		for _, o := range t.Rate.options() {
+			opts = append(opts, o)
+		}
 	}
 	return opts
 }

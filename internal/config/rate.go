@@ -3,6 +3,7 @@ package config
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/weirq/weir/bucket"
 	"github.com/weirq/weir/scheduler"
@@ -19,59 +20,60 @@ type Rate struct {
 // IsZero reports whether the file gives no rate.
 func (r Rate) IsZero() bool { return r.Limit.Rate.IsZero() }
 
+const wantRate = `a rate, as in "100/m"`
+
 // rate reads a rate and what goes with it: under key a text or {rate, burst},
 // and beside it "burst" and "defer". whose names the task, queue or limit.
 func (s *section) rate(key, whose string) Rate {
 	var out Rate
-	bursts := s
-	n, given := s.value(key, `a rate, as in "100/m"`)
-	if given && n.kind == mapping {
-		bursts = s.section(join(s.path, key), n)
-		bursts.misplaced = map[string]string{"defer": `write it beside "` + key + `"`}
-		if _, both := s.entry("burst"); both {
-			s.burstTwice(key)
-		}
-		n, given = bursts.value("rate", `a rate, as in "100/m"`)
-		if !given && !bursts.has("rate") {
-			bursts.fault(MissingKey, bursts.of.position, bursts.path, whose+": no rate", `add one, as in {rate: 100/m, burst: 20}`)
-		}
-	}
-	rateKey := key
-	if bursts != s {
-		rateKey = "rate"
-	}
-	if given {
-		out = bursts.oneRate(rateKey, whose, n)
-	}
-	burst, at, ok := bursts.whole("burst", BadBurst, 1, bucket.MaxBurst)
+	n, given := s.value(key, wantRate)
+	path := join(s.path, key)
 	switch {
-	case ok && !s.has(key):
-		s.fault(BadBurst, at.position, join(s.path, "burst"), fmt.Sprintf("%s: burst %d without a rate", whose, burst), fmt.Sprintf(`add one, as in %s: 100/m`, key))
-	case ok && !out.IsZero():
-		out.Limit.Burst = burst
-	}
-	if bursts != s {
-		bursts.end()
+	case given && n.kind == list:
+		s.fault(WrongType, n.position, path, whose+": a list of rates belongs to a task", "keep one, and write a limit of its own for each of the others")
+	case given && n.kind == mapping:
+		out = s.rateParts(path, key, whose, n)
+		if e, both := s.entry("burst"); both {
+			s.fault(BadBurst, e.at, join(s.path, "burst"), fmt.Sprintf("%q has a burst of its own", key), "give the burst once")
+		}
+	default:
+		if given {
+			out = s.oneRate(path, whose, n)
+		}
+		burst, at, ok := s.whole("burst", BadBurst, 1, bucket.MaxBurst)
+		switch {
+		case ok && !s.has(key):
+			s.fault(BadBurst, at.position, join(s.path, "burst"), fmt.Sprintf("%s: burst %d without a rate", whose, burst), fmt.Sprintf(`add one, as in %s: 100/m`, key))
+		case ok && !out.IsZero():
+			out.Limit.Burst = burst
+		}
 	}
 	out.Defer = s.deferMode(key, whose)
 	return out
 }
 
-func (s *section) burstTwice(key string) {
-	e, _ := s.find("burst")
-	s.fault(BadBurst, e.at, join(s.path, "burst"), fmt.Sprintf("%q has a burst of its own", key), "give the burst once")
+// rateParts reads {rate, burst}.
+func (r *reader) rateParts(path, key, whose string, n *node) Rate {
+	var out Rate
+	s := r.section(path, n)
+	s.misplaced = map[string]string{"defer": `write it beside "` + key + `"`}
+	if n, given := s.value("rate", wantRate); given {
+		out = s.oneRate(join(path, "rate"), whose, n)
+	} else if !s.has("rate") {
+		s.fault(MissingKey, s.of.position, path, whose+": no rate", `add one, as in {rate: 100/m, burst: 20}`)
+	}
+	if burst, _, ok := s.whole("burst", BadBurst, 1, bucket.MaxBurst); ok && !out.IsZero() {
+		out.Limit.Burst = burst
+	}
+	s.end()
+	return out
 }
 
-func (s *section) oneRate(key, whose string, n *node) Rate {
-	path := join(s.path, key)
-	switch n.kind {
-	case list:
-		s.fault(NotServed, n.position, path, whose+": a list of rates is not served by this version yet", `keep one, as in "100/m"`)
+// oneRate reads a rate that stands alone.
+func (r *reader) oneRate(path, whose string, n *node) Rate {
+	if n.kind == list || n.kind == mapping || n.kind == absent {
+		r.wrongTypeAt(path, n, wantRate)
 		return Rate{}
-	case mapping:
-		s.wrongType(key, n, `a rate, as in "100/m"`)
-		return Rate{}
-	default:
 	}
 	limit, err := bucket.NewLimit(n.value, 0)
 	if err != nil {
@@ -79,10 +81,56 @@ func (s *section) oneRate(key, whose string, n *node) Rate {
 		if syntax, ok := errors.AsType[*bucket.SyntaxError](err); ok {
 			_, mend = split(syntax.Problem)
 		}
-		s.add(BadRate, n.position, path, whose+": "+message, mend, err)
+		r.add(BadRate, n.position, path, whose+": "+message, mend, err)
 		return Rate{}
 	}
-	return Rate{Text: n.value, Limit: limit, Place: Place{s.file, n.line, n.column, path}}
+	return Rate{Text: n.value, Limit: limit, Place: r.place(n.position, path)}
+}
+
+// taskRate reads a task's rate, or its list of rates.
+func (s *section) taskRate(whose string) (Rate, []Rate) {
+	const key = "rate_limit"
+	if e, given := s.find(key); given && e.of.kind == list {
+		s.known = append(s.known, key)
+		return Rate{}, s.rateList(key, whose, e.of)
+	}
+	return s.rate(key, whose), nil
+}
+
+// rateList reads rates whose periods differ: each has a bucket of its own,
+// which its period names.
+func (s *section) rateList(key, whose string, of *node) []Rate {
+	const form = `as in [{rate: 5/s, burst: 10}, 100/m]`
+	path := join(s.path, key)
+	if e, given := s.entry("burst"); given {
+		s.fault(BadBurst, e.at, join(s.path, "burst"), whose+": a burst beside a list of rates", "give each rate its own, "+form)
+	}
+	if len(of.items) == 0 {
+		s.fault(BadRate, of.position, path, whose+": the list of rates is empty", "name at least one, "+form)
+	}
+	mode := s.deferMode(key, whose)
+	var out []Rate
+	for i, item := range of.items {
+		at := fmt.Sprintf("%s[%d]", path, i)
+		var r Rate
+		if item.kind == mapping {
+			r = s.rateParts(at, key, whose, item)
+		} else {
+			r = s.oneRate(at, whose, item)
+		}
+		if r.IsZero() {
+			continue
+		}
+		samePeriod := func(other Rate) bool { return other.Limit.Rate.Period() == r.Limit.Rate.Period() }
+		if j := slices.IndexFunc(out, samePeriod); j >= 0 {
+			s.fault(BadRate, position{r.Place.Line, r.Place.Column}, r.Place.Key,
+				fmt.Sprintf("%s: %s and %s have the same period", whose, quote(out[j].Text), quote(r.Text)), "keep the smaller")
+			continue
+		}
+		r.Defer = mode
+		out = append(out, r)
+	}
+	return out
 }
 
 func (s *section) deferMode(rateKey, whose string) scheduler.DeferMode {

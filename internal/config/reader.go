@@ -89,11 +89,15 @@ func (s *section) wrongType(key string, n *node, want string) {
 	if key != "" {
 		path = join(s.path, key)
 	}
+	s.wrongTypeAt(path, n, want)
+}
+
+func (r *reader) wrongTypeAt(path string, n *node, want string) {
 	found := n.kind.String()
 	if n.value != "" {
 		found = quote(n.value) + ", " + found
 	}
-	s.fault(WrongType, n.position, path, "it is "+found, "give "+want)
+	r.fault(WrongType, n.position, path, "it is "+found, "give "+want)
 }
 
 // text reads a scalar as it was written; numbers are taken for names too.
@@ -161,12 +165,17 @@ func (s *section) whole(key string, code Code, low, high int64) (int64, *node, b
 // duration reads a duration in Go's syntax.
 func (s *section) duration(key string, low, high time.Duration) (time.Duration, bool) {
 	want := fmt.Sprintf("a time from %s to %s, as in 30s or 1h30m", short(low), short(high))
+	return s.time(key, want, func(d time.Duration) bool { return d >= low && d <= high })
+}
+
+// time reads a duration in Go's syntax that has to be what is wanted.
+func (s *section) time(key, want string, allowed func(time.Duration) bool) (time.Duration, bool) {
 	n, ok := s.value(key, want)
 	if !ok {
 		return 0, false
 	}
 	d, problem := parseDuration(n)
-	if problem == "" && (d < low || d > high) {
+	if problem == "" && !allowed(d) {
 		problem = "out of range"
 	}
 	switch {

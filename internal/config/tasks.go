@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/weirq/weir/internal/target"
 	"github.com/weirq/weir/scheduler"
 )
 
@@ -25,11 +26,13 @@ func (r *reader) task(path string, e entry, dir string) Task {
 		"retries":  `here it is called "max_retries"`,
 		"backoff":  `here it is called "retry_backoff"`,
 		"command":  `write it under "exec", as in exec: {command: ["./run.sh"]}`,
+		"url":      `write it under "http", as in http: {url: "http://127.0.0.1:9000/send"}`,
+		"headers":  `write them under "http", beside its url`,
 		"priority": "it belongs to a job: give it at the enqueue",
 	}
 	whose := "task " + quote(e.key)
 	t := Task{Name: e.key, Place: r.place(e.at, path)}
-	t.Rate = s.rate("rate_limit", whose)
+	t.Rate, t.Rates = s.taskRate(whose)
 	t.OnExcess = s.onExcess(whose)
 	t.Queue, _, _ = s.name("queue", "queue")
 	t.Timeout, _ = s.duration("timeout", 0, longestTime)
@@ -38,10 +41,19 @@ func (r *reader) task(path string, e entry, dir string) Task {
 		t.MaxRetries = &times
 	}
 	t.Backoff = s.backoff()
+	t.Concurrency = s.concurrency()
+	t.Breaker = s.breaker(whose)
 	s.target(&t, e, dir)
-	s.notServed("concurrency", "breaker", "dlq_retry")
+	s.notServed("dlq_retry")
 	s.end()
 	return t
+}
+
+// concurrency reads how many jobs of a task or a queue run at once, over all
+// processes.
+func (s *section) concurrency() int {
+	n, _, _ := s.whole("concurrency", BadNumber, 1, maxConcurrency)
+	return int(n)
 }
 
 func (s *section) onExcess(whose string) scheduler.Excess {
@@ -64,15 +76,17 @@ func (s *section) target(t *Task, e entry, dir string) {
 		}
 	}
 	whose := "task " + quote(t.Name)
-	s.notServed("http", "pull")
-	if s.has("exec") {
-		t.Exec = s.exec(whose, dir)
+	s.notServed("pull")
+	t.HTTP = s.http(whose)
+	if t.HTTP != nil && !s.has("timeout") {
+		t.Timeout = target.DefaultHTTPTimeout
 	}
+	t.Exec = s.exec(whose, dir)
 	t.Elsewhere = s.elsewhere(whose)
 	switch {
 	case len(given) == 0:
 		s.fault(NoTarget, e.at, s.path, whose+" says nothing about what runs it",
-			`give it a command, as in exec: {command: ["./run.sh"]}, or elsewhere: true if another process runs it`)
+			`give it a command, as in exec: {command: ["./run.sh"]}, a URL, as in http: {url: "http://127.0.0.1:9000/send"}, or elsewhere: true if another process runs it`)
 	case len(given) > 1:
 		s.fault(SeveralTargets, e.at, s.path, whose+" has several targets: "+strings.Join(given, " and "), "keep one of them")
 	}
@@ -87,7 +101,7 @@ func (s *section) elsewhere(whose string) bool {
 		s.wrongType("elsewhere", n, "true")
 		return false
 	case n.value != "true" && n.value != "True" && n.value != "TRUE":
-		s.fault(NoTarget, n.position, join(s.path, "elsewhere"), whose+`: "elsewhere" says that it does not run elsewhere`, "remove the key and give it a command, or write true")
+		s.fault(NoTarget, n.position, join(s.path, "elsewhere"), whose+`: "elsewhere" says that it does not run elsewhere`, "remove the key and give it a command or a URL, or write true")
 		return false
 	}
 	return true

@@ -1,7 +1,6 @@
 package store
 
 import (
-	"errors"
 	"fmt"
 	"net/url"
 	"path/filepath"
@@ -22,34 +21,95 @@ const (
 type target struct {
 	dialect Dialect
 	path    string // SQLite: the file
+	query   string // SQLite: its parameters, as they were written
 	params  url.Values
 	dsn     string // PostgreSQL: what lib/pq gets
 	shown   string // PostgreSQL: what was given, for messages
 	schema  string // PostgreSQL: "" is the server's search path
 }
 
-const dsnForms = `use sqlite:PATH or postgres://USER@HOST/NAME`
+// A DSNError says what is wrong with a DSN, and how to mend it.
+type DSNError struct {
+	DSN     string // as RedactDSN shows it
+	Problem string
+	Mend    string
+}
+
+// Error is such as:
+//
+//	database "mysql://root:xxxxx@h/d": unknown kind "mysql": use sqlite:PATH or postgres://USER@HOST/NAME
+func (e *DSNError) Error() string {
+	return fmt.Sprintf("database %q: %s: %s", e.DSN, e.Problem, e.Mend)
+}
+
+const (
+	useForms  = `use sqlite:PATH or postgres://USER@HOST/NAME`
+	useEscape = `separate them by &, and write % as %25`
+)
 
 var (
 	kindName   = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9+.-]*$`)
 	schemaName = regexp.MustCompile(`^[a-z_][a-z0-9_]{0,62}$`)
 )
 
-// parseDSN reads `sqlite:PATH[?PARAMETERS]` and `postgres://...[?schema=NAME]`.
+// ResolveDSN checks the form of a DSN and makes a relative path of SQLite
+// absolute, counted from dir. What is behind it is seen when it is opened. An
+// error is a [*DSNError].
+func ResolveDSN(dsn, dir string) (string, error) {
+	t, err := readDSN(dsn)
+	if err != nil || t.dialect != SQLite {
+		return dsn, err
+	}
+	path := filepath.FromSlash(t.path)
+	if !filepath.IsAbs(path) {
+		path = filepath.Join(dir, path)
+	}
+	query := ""
+	if t.query != "" {
+		query = "?" + t.query
+	}
+	resolved := "sqlite:" + path + query
+	if again, err := readDSN(resolved); err != nil || again.path != path {
+		// Part of the name would be taken for parameters.
+		resolved = "sqlite:file:" + (&url.URL{Path: filepath.ToSlash(path)}).EscapedPath() + query
+	}
+	return resolved, nil
+}
+
+// parseDSN reads a DSN. A relative path counts from where the process is.
 func parseDSN(dsn string) (target, error) {
+	t, err := readDSN(dsn)
+	if err != nil || t.dialect != SQLite {
+		return t, err
+	}
+	if t.path, err = filepath.Abs(t.path); err != nil {
+		return target{}, fmt.Errorf("database %q: %w", RedactDSN(dsn), err)
+	}
+	return t, nil
+}
+
+// readDSN reads `sqlite:PATH[?PARAMETERS]` and `postgres://...[?schema=NAME]`.
+func readDSN(dsn string) (target, error) {
+	var t target
+	var problem, mend string
 	scheme, rest, ok := strings.Cut(dsn, ":")
 	switch {
 	case !ok || rest == "" || !kindName.MatchString(scheme):
-		return target{}, fmt.Errorf("database %q: no such form: %s", redact(dsn), dsnForms)
+		problem, mend = "no such form", useForms
 	case scheme == "sqlite":
-		return parseSQLite(rest)
+		t, problem, mend = readSQLite(rest)
 	case scheme == "postgres" || scheme == "postgresql":
-		return parsePostgres(dsn)
+		t, problem, mend = readPostgres(dsn)
+	default:
+		problem, mend = fmt.Sprintf("unknown kind %q", scheme), useForms
 	}
-	return target{}, fmt.Errorf("database %q: unknown kind %q: %s", redact(dsn), scheme, dsnForms)
+	if problem != "" {
+		return target{}, &DSNError{RedactDSN(dsn), problem, mend}
+	}
+	return t, nil
 }
 
-func parseSQLite(rest string) (target, error) {
+func readSQLite(rest string) (t target, problem, mend string) {
 	path, query := rest, ""
 	// A parameter list is what follows the last '?', if it reads as one: a
 	// file may have a question mark in its name.
@@ -59,36 +119,34 @@ func parseSQLite(rest string) (target, error) {
 	if uri, ok := strings.CutPrefix(path, "file:"); ok {
 		var err error
 		if path, err = url.PathUnescape(uri); err != nil {
-			return target{}, fmt.Errorf("database sqlite:%s: not a URI: %w", rest, err)
+			return target{}, "not a URI", "write % as %25"
 		}
 	}
 	path = strings.TrimPrefix(path, "//")
 	params, err := url.ParseQuery(query)
-	if err != nil {
-		return target{}, fmt.Errorf("database sqlite:%s: parameters %q: %w", path, query, err)
+	switch {
+	case err != nil:
+		return target{}, "its parameters cannot be read", useEscape
+	case path == "":
+		return target{}, "no file", "name one, as in sqlite:weir.db"
+	case strings.Contains(path, ":memory:") || params.Get("mode") == "memory":
+		return target{}, "in memory its readers and its writer would not see each other", "name a file, as in sqlite:weir.db"
 	}
-	if path == "" || strings.Contains(path, ":memory:") || params.Get("mode") == "memory" {
-		return target{}, errors.New(`database in memory: its readers and its writer would not see each other; name a file, as in sqlite:weir.db`)
-	}
-	abs, err := filepath.Abs(path)
-	if err != nil {
-		return target{}, fmt.Errorf("database sqlite:%s: %w", path, err)
-	}
-	return target{dialect: SQLite, path: abs, params: params}, nil
+	return target{dialect: SQLite, path: path, query: query, params: params}, "", ""
 }
 
-func parsePostgres(dsn string) (target, error) {
+func readPostgres(dsn string) (t target, problem, mend string) {
 	u, err := url.Parse(dsn)
 	if err != nil || u.Opaque != "" || !strings.Contains(dsn, "://") {
-		return target{}, fmt.Errorf("database %q: not a URL: %s", redact(dsn), dsnForms)
+		return target{}, "not a URL", useForms
 	}
 	q, err := url.ParseQuery(u.RawQuery)
 	if err != nil {
-		return target{}, fmt.Errorf("database %q: its parameters cannot be read: separate them by &, and write %% as %%25", redact(dsn))
+		return target{}, "its parameters cannot be read", useEscape
 	}
 	schema := q.Get("schema")
 	if schema != "" && !schemaName.MatchString(schema) {
-		return target{}, fmt.Errorf("database: schema %q: use lower-case letters, digits and _, as in ?schema=weir", schema)
+		return target{}, fmt.Sprintf("schema %q", schema), "use lower-case letters, digits and _, as in ?schema=weir"
 	}
 	q.Del("schema")
 	// Without it a statement with arguments takes two round trips, which a
@@ -98,7 +156,7 @@ func parsePostgres(dsn string) (target, error) {
 		q.Set("connect_timeout", "10")
 	}
 	u.RawQuery = q.Encode()
-	return target{dialect: Postgres, dsn: u.String(), shown: redact(dsn), schema: schema}, nil
+	return target{dialect: Postgres, dsn: u.String(), shown: RedactDSN(dsn), schema: schema}, "", ""
 }
 
 // sqliteURI is the driver's name for the file: settings are in the URI and so
@@ -135,9 +193,9 @@ func (t target) sqliteURI(write bool) string {
 	return u.String()
 }
 
-// redact hides the passwords of a DSN in a message. Of one that is no URL it
-// shows nothing that may be one.
-func redact(dsn string) string {
+// RedactDSN hides the passwords of a DSN in a message. Of one that is neither a
+// URL nor a file it shows nothing that may be one.
+func RedactDSN(dsn string) string {
 	u, err := url.Parse(dsn)
 	if err == nil && u.Scheme != "" && u.Opaque == "" {
 		// Parameters that cannot be read are not shown either.
@@ -152,6 +210,9 @@ func redact(dsn string) string {
 		}
 		u.RawQuery = q.Encode()
 		return u.Redacted()
+	}
+	if strings.HasPrefix(dsn, "sqlite:") {
+		return dsn // files have none
 	}
 	if scheme, _, ok := strings.Cut(dsn, "://"); ok {
 		return scheme + "://..."

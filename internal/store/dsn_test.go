@@ -44,6 +44,33 @@ func TestADSNOfSQLiteNamesAFile(t *testing.T) {
 	}
 }
 
+func TestAPathOfADSNCountsFromAFolderAndStaysTheSameFile(t *testing.T) {
+	for dsn, want := range map[string]struct{ dsn, path string }{
+		"sqlite:weir.db":                              {"sqlite:/srv/mail/weir.db", "/srv/mail/weir.db"},
+		"sqlite:../weir.db":                           {"sqlite:/srv/weir.db", "/srv/weir.db"},
+		"sqlite:///var/lib/weir.db":                   {"sqlite:/var/lib/weir.db", "/var/lib/weir.db"},
+		"sqlite:weir.db?_pragma=synchronous(1)&a=%20": {"sqlite:/srv/mail/weir.db?_pragma=synchronous(1)&a=%20", "/srv/mail/weir.db"},
+		"sqlite:what?.db":                             {"sqlite:/srv/mail/what?.db", "/srv/mail/what?.db"},
+		"sqlite:50%.db":                               {"sqlite:/srv/mail/50%.db", "/srv/mail/50%.db"},
+		"sqlite:file:a%20b.db?cache=private":          {"sqlite:/srv/mail/a b.db?cache=private", "/srv/mail/a b.db"},
+		"sqlite:file:a%3Fb=c%25.db":                   {"sqlite:file:/srv/mail/a%3Fb=c%25.db", "/srv/mail/a?b=c%.db"},
+		"postgres://u:p@h/d?schema=weir":              {"postgres://u:p@h/d?schema=weir", ""},
+		"postgresql:///d?host=/run/postgresql":        {"postgresql:///d?host=/run/postgresql", ""},
+	} {
+		resolved, err := store.ResolveDSN(dsn, "/srv/mail")
+		require.NoError(t, err, dsn)
+		require.Equal(t, want.dsn, resolved, dsn)
+		dialect, path, _, _, err := store.TargetForTest(resolved)
+		require.NoError(t, err, dsn)
+		if dialect == store.SQLite {
+			require.Equal(t, want.path, path, dsn)
+		}
+		again, err := store.ResolveDSN(resolved, "/elsewhere")
+		require.NoError(t, err, dsn)
+		require.Equal(t, resolved, again, "it depends on no folder any more")
+	}
+}
+
 func TestADSNOfPostgreSQLIsAURL(t *testing.T) {
 	for dsn, want := range map[string]struct{ driver, schema, shown string }{
 		"postgres://u:p@h:1/d?sslmode=disable": {
@@ -79,7 +106,7 @@ func TestADSNOfPostgreSQLIsAURL(t *testing.T) {
 
 func TestADSNThatIsNoneIsRefusedWithTheMendAndWithoutItsPassword(t *testing.T) {
 	const forms = `use sqlite:PATH or postgres://USER@HOST/NAME`
-	memory := `database in memory: its readers and its writer would not see each other; name a file, as in sqlite:weir.db`
+	const memory = `: in memory its readers and its writer would not see each other: name a file, as in sqlite:weir.db`
 	for dsn, want := range map[string]string{
 		"":                                  `database "": no such form: ` + forms,
 		"weir.db":                           `database "weir.db": no such form: ` + forms,
@@ -95,20 +122,24 @@ func TestADSNThatIsNoneIsRefusedWithTheMendAndWithoutItsPassword(t *testing.T) {
 		"postgres://u:p@secret%zz@h/d":      `database "postgres://...": not a URL: ` + forms,
 		"postgres://u:secret@h/d?a;b=1":     `database "postgres://u:xxxxx@h/d": its parameters cannot be read: separate them by &, and write % as %25`,
 		"postgres://u:secret@h/d?a=%zz":     `database "postgres://u:xxxxx@h/d": its parameters cannot be read`,
-		"postgres://h/d?schema=Weir":        `database: schema "Weir": use lower-case letters, digits and _, as in ?schema=weir`,
+		"postgres://h/d?schema=Weir":        `database "postgres://h/d?schema=Weir": schema "Weir": use lower-case letters, digits and _, as in ?schema=weir`,
 		`postgres://h/d?schema=a";drop`:     `its parameters cannot be read`,
-		`postgres://h/d?schema=a"b`:         `database: schema "a\"b": use lower-case letters`,
-		"postgres://h/d?schema=1a":          `database: schema "1a": use lower-case letters`,
-		"sqlite::memory:":                   memory,
+		`postgres://h/d?schema=a"b`:         `: schema "a\"b": use lower-case letters`,
+		"postgres://h/d?schema=1a":          `: schema "1a": use lower-case letters`,
+		"sqlite::memory:":                   `database "sqlite::memory:"` + memory,
 		"sqlite:file::memory:?cache=shared": memory,
 		"sqlite:weir.db?mode=memory":        memory,
-		"sqlite:?_pragma=cache_size(1)":     memory,
-		"sqlite:w.db?a=%zz":                 `database sqlite:w.db: parameters "a=%zz": `,
-		"sqlite:file:%zz.db":                `database sqlite:file:%zz.db: not a URI: `,
+		"sqlite:?cache=private":             `database "sqlite:?cache=private": no file: name one, as in sqlite:weir.db`,
+		"sqlite:w.db?a=%zz":                 `database "sqlite:w.db?a=%zz": its parameters cannot be read: separate them by &, and write % as %25`,
+		"sqlite:file:%zz.db":                `database "sqlite:file:%zz.db": not a URI: write % as %25`,
 	} {
 		_, _, _, _, err := store.TargetForTest(dsn)
 		require.ErrorContains(t, err, want, dsn)
 		require.NotContains(t, err.Error(), "secret", dsn)
+		var fault *store.DSNError
+		_, err = store.ResolveDSN(dsn, "/srv")
+		require.ErrorAs(t, err, &fault, dsn)
+		require.ErrorContains(t, err, want, dsn)
 		_, err = store.Open(t.Context(), dsn, store.Options{Migrate: true})
 		require.ErrorContains(t, err, want, dsn)
 	}

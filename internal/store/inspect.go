@@ -155,6 +155,7 @@ type QueueStats struct {
 	Scheduled int64  `db:"scheduled"`
 	Running   int64  `db:"running"`
 	Oldest    *int64 `db:"oldest"` // first due of the longest waiting job seen
+	Paused    bool   `db:"paused"`
 }
 
 var queuesSQL = &statement{postgres: walkLines + `, live as (
@@ -167,10 +168,12 @@ select n.queue,
        (select cast(coalesce(sum(l.waiting), 0) as bigint) from lines l where l.queue = n.queue) as waiting,
        (select count(*) from live l where l.queue = n.queue and l.state = 2) as scheduled,
        (select count(*) from live l where l.queue = n.queue and l.state = 1) as running,
-       (select min(l.oldest) from lines l where l.queue = n.queue) as oldest
+       (select min(l.oldest) from lines l where l.queue = n.queue) as oldest,
+       exists (select 1 from weir_queues q where q.name = n.queue and q.paused) as paused
 from names n order by n.queue`}
 
-// Queues lists the queues that tasks or live jobs name. Where more than
+// Queues lists the queues that tasks or live jobs name, or that were paused
+// once. Where more than
 // CountBound jobs are scheduled or running in all, those counts are of the
 // first of them.
 func (s *Store) Queues(ctx context.Context) ([]QueueStats, error) {

@@ -44,6 +44,12 @@ type Result struct {
 	// Errors is the job's whole list of errors, this one included; unset
 	// keeps what is stored.
 	Errors string `json:"errors"`
+
+	// What the process keeps with it: the store does not look at it.
+	Line      Line   `json:"-"`
+	StartedAt int64  `json:"-"`
+	Text      string `json:"-"` // the error
+	Failed    bool   `json:"-"` // the attempt failed, and not by the job's own fault
 }
 
 const (

@@ -9,12 +9,12 @@ import (
 )
 
 // selectJSON asks with one set, as a JSON document in $1.
-func selectJSON[T any](ctx context.Context, s *Store, h Handle, st *statement, set any) ([]T, error) {
+func selectJSON[T any](ctx context.Context, s *Store, h Handle, st *statement, set any, more ...any) ([]T, error) {
 	doc, err := json.Marshal(set)
 	if err != nil {
 		return nil, fmt.Errorf("encode a set of parameters: %w", err)
 	}
-	return selectRows[T](ctx, h, s.text(st), string(doc))
+	return selectRows[T](ctx, h, s.text(st), append([]any{string(doc)}, more...)...)
 }
 
 // selectRows reads all rows of a question.

@@ -184,7 +184,8 @@ type admission struct {
 	read   [][]store.Candidate
 }
 
-func (a *admission) Ask(now int64, limits []store.Limit) []store.Ask {
+func (a *admission) Ask(now int64, locked store.Locked) []store.Ask {
+	limits := locked.Limits
 	a.now, a.limits = now, limits
 	return a.asks
 }

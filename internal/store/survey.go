@@ -8,11 +8,13 @@ import (
 // Survey is what a process that looks around finds: hints for its next turn,
 // read without a lock.
 type Survey struct {
-	Lines []Line           // with waiting jobs
-	Due   int64            // the next scheduled job; 0: none
-	Lease int64            // the next lease to run out; 0: none
-	Held  map[string]int64 // the holds of limits, by name
-	Now   int64
+	Lines  []Line              // with waiting jobs
+	Due    int64               // the next scheduled job; 0: none
+	Lease  int64               // the next lease to run out; 0: none
+	Expiry int64               // the next job to expire; 0: none
+	Held   map[string]int64    // the holds of limits, by name
+	Paused map[string]struct{} // queues
+	Now    int64
 }
 
 // The lines are found by skipping through the line index, a probe each,
@@ -31,7 +33,9 @@ select 'line' as kind, task as name, queue, 0::bigint as at from l where queue i
 union all select 'limit', name, '', case when held_from <= coalesce($3::bigint, ` + pgNow + `) + 1000000 then held_until else 0 end from weir_limits
 where key = '' and name = any(array(select value from json_array_elements_text($2::json)))
 union all select 'due', '', '', min(run_at) from weir_jobs where state = 2
-union all select 'lease', '', '', min(lease_until) from weir_jobs where lease_until is not null
+union all select 'paused', '', name, 0 from weir_queues where paused
+union all select 'expiry', '', '', min(expires_at) from weir_jobs where expires_at is not null and started_at is null
+union all select 'lease', '', '', (select lease_until from weir_jobs where lease_until is not null and state = 1 and claim is not null order by lease_until limit 1)
 union all select 'now', '', '', coalesce($3::bigint, ` + pgNow + `)`,
 	sqlite: `
 with recursive l(task, queue) as (
@@ -44,14 +48,16 @@ select 'line' as kind, task as name, queue, 0 as at from l where queue is not nu
 union all select 'limit', name, '', case when held_from <= $3 + 1000000 then held_until else 0 end from weir_limits
 where key = '' and name in (select value from json_each($2))
 union all select 'due', '', '', min(run_at) from weir_jobs where state = 2
-union all select 'lease', '', '', min(lease_until) from weir_jobs where lease_until is not null
+union all select 'paused', '', name, 0 from weir_queues where paused
+union all select 'expiry', '', '', min(expires_at) from weir_jobs where expires_at is not null and started_at is null
+union all select 'lease', '', '', (select lease_until from weir_jobs where lease_until is not null and state = 1 and claim is not null order by lease_until limit 1)
 union all select 'now', '', '', $3`,
 }
 
 // Survey looks for the lines of tasks that have waiting jobs, the holds of
 // limits, and the next times at which something is due.
 func (s *Store) Survey(ctx context.Context, tasks, limits []string) (Survey, error) {
-	out := Survey{Held: map[string]int64{}}
+	out := Survey{Held: map[string]int64{}, Paused: map[string]struct{}{}}
 	db := s.read
 	if s.engine != nil {
 		db = s.engine
@@ -75,6 +81,10 @@ func (s *Store) Survey(ctx context.Context, tasks, limits []string) (Survey, err
 			out.Lines = append(out.Lines, Line{Task: r.Name, Queue: r.Queue})
 		case "limit":
 			out.Held[r.Name] = at
+		case "paused":
+			out.Paused[r.Queue] = struct{}{}
+		case "expiry":
+			out.Expiry = at
 		case "due":
 			out.Due = at
 		case "lease":

@@ -18,7 +18,7 @@ func TestASurveyFindsLinesHoldsAndTheNextTimes(t *testing.T) {
 			require.NoError(t, err)
 			return got
 		}
-		require.Equal(t, store.Survey{Held: map[string]int64{}, Now: b.now()}, survey())
+		require.Equal(t, store.Survey{Held: map[string]int64{}, Paused: map[string]struct{}{}, Now: b.now()}, survey())
 
 		in := func(task, queue string, delay int64) store.NewJob {
 			j := newJob(task)
@@ -37,8 +37,9 @@ func TestASurveyFindsLinesHoldsAndTheNextTimes(t *testing.T) {
 		}, got.Lines)
 		got.Lines = nil
 		require.Equal(t, store.Survey{
-			Held: map[string]int64{"one": 0, "two": 77},
-			Due:  b.now() + second, Lease: b.now() + lease.Microseconds(), Now: b.now(),
+			Paused: map[string]struct{}{},
+			Held:   map[string]int64{"one": 0, "two": 77},
+			Due:    b.now() + second, Lease: b.now() + lease.Microseconds(), Now: b.now(),
 		}, got)
 
 		b.clock.Advance(time.Hour)

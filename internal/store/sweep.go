@@ -20,10 +20,11 @@ type Swept struct {
 	Promoted int // scheduled jobs whose time came
 	Lost     int // jobs whose lease ran out: back in line
 	Dead     int // jobs whose last lease ran out: dead letters
+	Expired  int // jobs that were not started in time: dead letters
 	// The next times at which a sweep is due; 0: none known.
-	Due, Lease int64
-	Now        int64
-	At         time.Time // the process's own time when Now was read
+	Due, Lease, Expiry int64
+	Now                int64
+	At                 time.Time // the process's own time when Now was read
 }
 
 // LeaseLost is the reason of a dead letter whose last lease ran out.
@@ -58,17 +59,19 @@ var lapsedSQL = &statement{
 select id, uid, task, queue, claim, attempt, given_back, errors,
        coalesce(max_retries, (select t.max_retries from weir_tasks t where t.name = j.task)) as max_retries, c.now
 from (select coalesce($1::bigint, ` + pgNow + `) as now offset 0) c,
-lateral (select * from weir_jobs where lease_until <= c.now order by lease_until limit $2 for update skip locked) j`,
+lateral (select * from weir_jobs where lease_until <= c.now and state = 1 and claim is not null order by lease_until limit $2 for update skip locked) j`,
 	sqlite: `
 select id, uid, task, queue, claim, attempt, given_back, errors,
        coalesce(max_retries, (select t.max_retries from weir_tasks t where t.name = weir_jobs.task)) as max_retries, $1 as now
-from weir_jobs where lease_until <= $1 order by lease_until limit $2`,
+from weir_jobs where lease_until <= $1 and state = 1 and claim is not null order by lease_until limit $2`,
 }
 
 // sweep promotes scheduled jobs and takes back jobs whose lease ran out.
-func (s *Store) sweep(ctx context.Context, t *tx) (Swept, error) {
-	var out Swept
+func (s *Store) sweep(ctx context.Context, t *tx) (out Swept, err error) {
 	lines := map[Line]struct{}{}
+	if out.Expired, err = s.expire(ctx, t); err != nil {
+		return out, err
+	}
 	due, err := selectRows[Line](ctx, t, s.text(promoteSQL), s.given(), promoteRows)
 	if err != nil {
 		return out, fmt.Errorf("bring scheduled jobs into line: %w", err)
@@ -109,26 +112,29 @@ func (s *Store) sweep(ctx context.Context, t *tx) (Swept, error) {
 		out.Lines = append(out.Lines, l)
 	}
 	next, err := selectRows[struct {
-		Due   sql.NullInt64 `db:"due"`
-		Lease sql.NullInt64 `db:"lease"`
-		Now   int64         `db:"now"`
+		Due    sql.NullInt64 `db:"due"`
+		Lease  sql.NullInt64 `db:"lease"`
+		Expiry sql.NullInt64 `db:"expiry"`
+		Now    int64         `db:"now"`
 	}](ctx, t, s.text(nextSQL), s.given())
 	if err != nil {
 		return out, fmt.Errorf("look for the next scheduled job: %w", err)
 	}
 	out.At = s.clock.Now()
-	out.Due, out.Lease, out.Now = next[0].Due.Int64, next[0].Lease.Int64, next[0].Now
+	out.Due, out.Lease, out.Expiry, out.Now = next[0].Due.Int64, next[0].Lease.Int64, next[0].Expiry.Int64, next[0].Now
 	return out, nil
 }
 
 var nextSQL = &statement{
 	postgres: `
 select (select min(run_at) from weir_jobs where state = 2) as due,
-       (select min(lease_until) from weir_jobs where lease_until is not null) as lease,
+       (select lease_until from weir_jobs where lease_until is not null and state = 1 and claim is not null order by lease_until limit 1) as lease,
+       (select min(expires_at) from weir_jobs where expires_at is not null and started_at is null) as expiry,
        coalesce($1::bigint, ` + pgNow + `) as now`,
 	sqlite: `
 select (select min(run_at) from weir_jobs where state = 2) as due,
-       (select min(lease_until) from weir_jobs where lease_until is not null) as lease, $1 as now`,
+       (select lease_until from weir_jobs where lease_until is not null and state = 1 and claim is not null order by lease_until limit 1) as lease,
+       (select min(expires_at) from weir_jobs where expires_at is not null and started_at is null) as expiry, $1 as now`,
 }
 
 // A job keeps the errors of so many attempts: the first, and the latest.

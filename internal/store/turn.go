@@ -18,6 +18,8 @@ type TurnRequest struct {
 	Sweep bool
 	// Limits are locked, in the order given: by name.
 	Limits []Declared
+	// Gates, caps and breakers, are locked after them, by name as well.
+	Gates []string
 	// Claim names the jobs this turn starts. It is unique for ever, and the
 	// fencing token of those jobs.
 	Claim int64
@@ -28,12 +30,19 @@ type TurnRequest struct {
 
 // Admission decides on values who may start.
 type Admission interface {
-	// Ask says how much to read of which line, given the locked limits, in
-	// the order of the request.
-	Ask(now int64, limits []Limit) []Ask
+	// Ask says how much to read of which line, given what is locked.
+	Ask(now int64, locked Locked) []Ask
 	// Decide says what becomes of what was read, one slice for each Ask, in
 	// line order.
 	Decide(read [][]Candidate) Plan
+}
+
+// Locked is what a turn holds while it decides, in the order of the request.
+type Locked struct {
+	Limits  []Limit
+	Gates   []Gate
+	Running []LineCount // read only where there are gates
+	Refused []Result    // results of this turn that no longer counted
 }
 
 // Ask reads the first Max jobs of a line.
@@ -57,7 +66,9 @@ type Plan struct {
 	Start []int64
 	Defer []int64
 	Shed  []Shed
-	Save  []Limit // locked rows that changed
+	// Locked rows that changed.
+	Save      []Limit
+	SaveGates []Gate
 }
 
 // DeferFor is by how much a deferred job's run_at is put off.
@@ -105,8 +116,12 @@ func (s *Store) turn(ctx context.Context, t *tx, req *TurnRequest, out *TurnResu
 	if err != nil {
 		return err
 	}
+	locked := Locked{Limits: limits, Refused: out.Refused}
+	if locked.Gates, locked.Running, now, err = s.lockGates(ctx, t, req.Gates, now); err != nil {
+		return err
+	}
 	out.Now, out.At = now, s.clock.Now()
-	read, err := s.candidates(ctx, t, req.Admit.Ask(now, limits))
+	read, err := s.candidates(ctx, t, req.Admit.Ask(now, locked), now)
 	if err != nil {
 		return err
 	}
@@ -120,10 +135,14 @@ func (s *Store) turn(ctx context.Context, t *tx, req *TurnRequest, out *TurnResu
 	if err := s.shed(ctx, t, plan.Shed, now); err != nil {
 		return err
 	}
+	if err := s.saveGates(ctx, t, plan.SaveGates); err != nil {
+		return err
+	}
 	return s.saveLimits(ctx, t, plan.Save)
 }
 
-// One bounded walk of the line index for each line asked.
+// One bounded walk of the line index for each line asked. A job that was to be
+// started before now is left to the sweep.
 var candidatesSQL = &statement{
 	postgres: `
 select l.n - 1, j.id, j.rank, j.first_due, j.started_at is not null
@@ -131,20 +150,22 @@ from unnest($1::text[], $2::text[], $3::int[], $4::bool[]) with ordinality as l(
 lateral (
     select id, rank, first_due, started_at from weir_jobs
     where state = 0 and task = l.task and queue = l.queue and (not l.fresh or started_at is null)
+      and (expires_at is null or expires_at > $5 or started_at is not null)
     order by rank, first_due, id limit l.k
     for update skip locked
 ) j`,
 	sqlite: `
-select $5, id, rank, first_due, started_at is not null from weir_jobs
+select $6, id, rank, first_due, started_at is not null from weir_jobs
 where state = 0 and task = $1 and queue = $2 and (not $4 or started_at is null)
+  and (expires_at is null or expires_at > $5 or started_at is not null)
 order by rank, first_due, id limit $3`,
 }
 
-func (s *Store) candidates(ctx context.Context, t *tx, asks []Ask) ([][]Candidate, error) {
+func (s *Store) candidates(ctx context.Context, t *tx, asks []Ask, now int64) ([][]Candidate, error) {
 	read := make([][]Candidate, len(asks))
 	if s.target.dialect == SQLite {
 		for i, a := range asks {
-			if err := s.readCandidates(ctx, t, read, a.Task, a.Queue, a.Max, a.Fresh, i); err != nil {
+			if err := s.readCandidates(ctx, t, read, a.Task, a.Queue, a.Max, a.Fresh, now, i); err != nil {
 				return nil, err
 			}
 		}
@@ -158,7 +179,7 @@ func (s *Store) candidates(ctx context.Context, t *tx, asks []Ask) ([][]Candidat
 	for i, a := range asks {
 		tasks[i], queues[i], maxs[i], fresh[i] = a.Task, a.Queue, int64(a.Max), a.Fresh
 	}
-	err := s.readCandidates(ctx, t, read, pq.Array(tasks), pq.Array(queues), pq.Array(maxs), pq.Array(fresh))
+	err := s.readCandidates(ctx, t, read, pq.Array(tasks), pq.Array(queues), pq.Array(maxs), pq.Array(fresh), now)
 	if err != nil {
 		return nil, err
 	}
@@ -191,10 +212,10 @@ const startedColumns = `id, uid, task, queue, state, rank, first_due, run_at, en
 
 var startSQL = &statement{
 	postgres: `
-update weir_jobs set state = 1, attempt = attempt + 1, started_at = $2, claim = $3, lease_until = $4
+update weir_jobs set state = 1, attempt = least(attempt, 2147483646) + 1, started_at = $2, claim = $3, lease_until = $4
 where id = any($1::bigint[]) returning ` + startedColumns,
 	sqlite: `
-update weir_jobs set state = 1, attempt = attempt + 1, started_at = $2, claim = $3, lease_until = $4
+update weir_jobs set state = 1, attempt = min(attempt, 2147483646) + 1, started_at = $2, claim = $3, lease_until = $4
 where id in (select value from json_each($1)) returning ` + startedColumns,
 }
 

@@ -57,7 +57,8 @@ func (t *tx) QueryContext(ctx context.Context, query string, args ...any) (*sql.
 const (
 	beginPostgres     = `begin isolation level read committed read write`
 	beginPostgresTurn = beginPostgres + `; set local enable_seqscan = off; set local enable_hashjoin = off; ` +
-		`set local enable_mergejoin = off; set local enable_bitmapscan = off; set local jit = off`
+		`set local enable_mergejoin = off; set local enable_bitmapscan = off; set local jit = off; ` +
+		`set local lock_timeout = '3s'; set local idle_in_transaction_session_timeout = '10s'`
 	beginSQLite = `begin immediate`
 )
 

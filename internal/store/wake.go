@@ -6,6 +6,8 @@ import "sync"
 type Wake struct {
 	Lines []Line
 	Due   int64 // the earliest time among scheduled jobs; 0: none
+	// Look: limits or queues were paused, resumed or changed.
+	Look bool
 }
 
 // wakes tells the schedulers in this process about its own inserts, so that
@@ -36,7 +38,7 @@ func (s *Store) OnWake(fn func(Wake)) (cancel func()) {
 }
 
 func (w *wakes) send(wake Wake) {
-	if len(wake.Lines) == 0 && wake.Due == 0 {
+	if len(wake.Lines) == 0 && wake.Due == 0 && !wake.Look {
 		return
 	}
 	w.mu.Lock()

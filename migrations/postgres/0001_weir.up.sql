@@ -35,7 +35,7 @@ create index weir_jobs_scheduled on weir_jobs (run_at) where state = 2;
 -- The predicate is never "state = 1": statistics taken while nothing runs
 -- would make the planner believe the index is empty and use it for claims.
 create index weir_jobs_lease on weir_jobs (lease_until) where lease_until is not null;
-create index weir_jobs_expiry on weir_jobs (expires_at) where expires_at is not null;
+create index weir_jobs_expiry on weir_jobs (expires_at) where expires_at is not null and started_at is null;
 create unique index weir_jobs_unique on weir_jobs (task, unique_key) where unique_key is not null;
 
 -- Completed (3) and cancelled (4) jobs, until retention takes them.
@@ -139,3 +139,13 @@ create table weir_queues (
     name   text    collate "C" primary key,
     paused boolean not null default false
 );
+
+-- One row for each task or queue with a cap or a breaker: what is locked while
+-- its running jobs are counted, and what the breaker remembers.
+create table weir_gates (
+    name        text    collate "C" primary key, -- task:NAME or queue:NAME
+    failures    bigint  not null default 0,
+    window_from bigint  not null default 0,
+    opened_at   bigint  not null default 0,
+    open_until  bigint  not null default 0       -- 0: closed
+) with (fillfactor = 50);

@@ -1,3 +1,4 @@
+drop table weir_gates;
 drop table weir_queues;
 drop table weir_tasks;
 drop table weir_limits;

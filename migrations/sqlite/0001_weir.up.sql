@@ -33,7 +33,7 @@ create unique index weir_jobs_uid on weir_jobs (uid);
 create index weir_jobs_line on weir_jobs (task, queue, rank, first_due, id) where state = 0;
 create index weir_jobs_scheduled on weir_jobs (run_at) where state = 2;
 create index weir_jobs_lease on weir_jobs (lease_until) where lease_until is not null;
-create index weir_jobs_expiry on weir_jobs (expires_at) where expires_at is not null;
+create index weir_jobs_expiry on weir_jobs (expires_at) where expires_at is not null and started_at is null;
 create unique index weir_jobs_unique on weir_jobs (task, unique_key) where unique_key is not null;
 
 -- Completed (3) and cancelled (4) jobs, until retention takes them.
@@ -136,4 +136,14 @@ create table weir_tasks (
 create table weir_queues (
     name            text    primary key,
     paused          integer not null default 0
+) strict;
+
+-- One row for each task or queue with a cap or a breaker: what is locked while
+-- its running jobs are counted, and what the breaker remembers.
+create table weir_gates (
+    name            text    primary key, -- task:NAME or queue:NAME
+    failures        integer not null default 0,
+    window_from     integer not null default 0,
+    opened_at       integer not null default 0,
+    open_until      integer not null default 0 -- 0: closed
 ) strict;

@@ -1,0 +1,104 @@
+package store
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Gate is the row of a task or queue that has a cap or a breaker.
+type Gate struct {
+	Name       string `db:"name"        json:"name"` // task:NAME or queue:NAME
+	Failures   int64  `db:"failures"    json:"failures"`
+	WindowFrom int64  `db:"window_from" json:"window_from"`
+	OpenedAt   int64  `db:"opened_at"   json:"opened_at"`
+	OpenUntil  int64  `db:"open_until"  json:"open_until"` // 0: the breaker is closed
+}
+
+// LineCount is how many jobs of a line run under leases that are held.
+type LineCount struct {
+	Line
+	Running int `db:"running"`
+}
+
+var declareGatesSQL = &statement{
+	postgres: `
+insert into weir_gates (name) select value from json_array_elements_text($1::json) order by 1 on conflict do nothing`,
+	sqlite: `
+insert into weir_gates (name) select value from json_each($1) where true order by 1 on conflict do nothing`,
+}
+
+var lockGatesSQL = &statement{
+	postgres: `
+with g as materialized (
+    select * from weir_gates where name = any(array(select value from json_array_elements_text($1::json))) order by name for update
+)
+select g.*, coalesce($2::bigint, ` + pgNow + `) as now from g`,
+	sqlite: `select *, $2 as now from weir_gates where name in (select value from json_each($1)) order by name`,
+}
+
+// The lease index holds just the running jobs.
+var runningSQL = &statement{postgres: `
+select task, queue, count(*) as running from weir_jobs where lease_until > $1 and state = 1 group by task, queue`}
+
+// lockGates locks the rows of gates in the order of their names, reads the
+// clock, and counts the jobs that run behind them. Whoever starts such a job
+// holds the row, so the count stays true until the commit.
+func (s *Store) lockGates(ctx context.Context, t *tx, names []string, now int64) ([]Gate, []LineCount, int64, error) {
+	if len(names) == 0 {
+		return nil, nil, now, nil
+	}
+	type lockedRow struct {
+		Gate
+		Now int64 `db:"now"`
+	}
+	rows, err := selectJSON[lockedRow](ctx, s, t, lockGatesSQL, names, s.given())
+	if err == nil && len(rows) < len(names) {
+		if _, err = s.execJSON(ctx, t, declareGatesSQL, names); err == nil {
+			rows, err = selectJSON[lockedRow](ctx, s, t, lockGatesSQL, names, s.given())
+		}
+	}
+	if err == nil && len(rows) != len(names) {
+		err = fmt.Errorf("%d of %d rows are there", len(rows), len(names))
+	}
+	if err != nil {
+		return nil, nil, 0, fmt.Errorf("lock caps and breakers: %w", err)
+	}
+	gates := make([]Gate, len(rows))
+	for i, r := range rows {
+		gates[i] = r.Gate
+		now = max(now, r.Now)
+	}
+	slices.SortFunc(gates, func(a, b Gate) int { return strings.Compare(a.Name, b.Name) })
+	counts, err := selectRows[LineCount](ctx, t, s.text(runningSQL), now)
+	if err != nil {
+		return nil, nil, 0, fmt.Errorf("count running jobs: %w", err)
+	}
+	return gates, counts, now, nil
+}
+
+var saveGatesSQL = &statement{
+	postgres: `
+update weir_gates g set failures = r.failures, window_from = r.window_from, opened_at = r.opened_at, open_until = r.open_until
+from json_to_recordset($1::json) as r(name text, failures bigint, window_from bigint, opened_at bigint, open_until bigint)
+where g.name = r.name`,
+	sqlite: `
+update weir_gates set failures = r.value ->> 'failures', window_from = r.value ->> 'window_from',
+       opened_at = r.value ->> 'opened_at', open_until = r.value ->> 'open_until'
+from json_each($1) r where weir_gates.name = r.value ->> 'name'`,
+}
+
+func (s *Store) saveGates(ctx context.Context, t *tx, gates []Gate) error {
+	if len(gates) == 0 {
+		return nil
+	}
+	n, err := s.execJSON(ctx, t, saveGatesSQL, gates)
+	if err == nil && n != int64(len(gates)) {
+		err = fmt.Errorf("%d of %d rows were there", n, len(gates))
+	}
+	if err != nil {
+		return fmt.Errorf("save breakers: %w", err)
+	}
+	return nil
+}
