@@ -18,7 +18,7 @@ func TestALookCostsTheSameWhateverTheBacklog(t *testing.T) {
 		r.task("slow", nil, scheduler.RateLimit("1/m"))
 		r.task("drops", nil, scheduler.OnExcess(scheduler.Drop))
 		r.task("quick", nil)
-		count := r.faults.Count(`.`)
+		count := r.faults.Count(`weir_(jobs|limits)`)
 		costs := map[int]map[string]cost{}
 		waiting, now := 0, time.Duration(0)
 		look := func(what string) {
@@ -49,7 +49,7 @@ func TestALookCostsTheSameWhateverTheBacklog(t *testing.T) {
 		t.Logf("%+v", costs[10_000])
 		require.Equal(t, costs[200], costs[10_000])
 		most := costs[10_000]["a hold's end"]
-		require.LessOrEqual(t, most.statements, int64(8))
+		require.LessOrEqual(t, most.statements, int64(6), "survey, lock, read, grant or defer, save")
 		require.LessOrEqual(t, most.rows, int64(101+100+2+1+5), "read, deferred, locked, saved, surveyed")
 	})
 }

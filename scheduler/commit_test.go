@@ -56,14 +56,18 @@ func TestAfterALostReplyToAClaimItsJobsRunOnce(t *testing.T) {
 }
 
 func TestAClaimThatWasNotCommittedCostsNothing(t *testing.T) {
-	for _, at := range []string{grant, `update \S*weir_limits`, `^commit`} {
-		t.Run(at, func(t *testing.T) {
+	for name, fail := range map[string]func(*storetest.Faults){
+		"the grant fails":      func(f *storetest.Faults) { f.Fail(grant, 1) },
+		"the save fails":       func(f *storetest.Faults) { f.Fail(`update \S*weir_limits`, 1) },
+		"the commit never ran": func(f *storetest.Faults) { f.FailCommit(grant, 1) },
+	} {
+		t.Run(name, func(t *testing.T) {
 			each(t, func(t *testing.T, r *rig) {
 				r.task("a", nil, scheduler.RateLimit("3/m"))
 				r.drain()
 				r.enqueue("a", numbered(5))
 				before := bucketOf(r.limit("task:a"))
-				r.faults.Fail(at, 1)
+				fail(r.faults)
 				require.ErrorIs(t, r.s.Drain(t.Context()), storetest.ErrInjected)
 				require.Zero(t, r.count())
 				require.Equal(t, before, bucketOf(r.limit("task:a")))
@@ -174,7 +178,7 @@ func TestARunningSchedulerOutlivesLostRepliesAndErrors(t *testing.T) {
 		r.task("a", nil, scheduler.RateLimit("1000/s"))
 		r.faults.LoseReply(grant, 1)
 		r.faults.LoseReply(done, 2)
-		r.faults.Fail(`^commit`, 7)
+		r.faults.FailCommit(grant, 3)
 		r.faults.LoseReply(grant, 4)
 		stop, ended := r.serve()
 		ids := []string{}

@@ -349,10 +349,6 @@ func TestWhatWasNeverHandedOverIsGivenBackUnspent(t *testing.T) {
 		id := r.enqueue("a", []string{"x"})[0]
 		r.faults.Before(grant, 1, func() { r.clock.Advance(time.Minute) })
 		r.drain()
-		require.Zero(t, r.count())
-		r.wants(id, queue.StateWaiting, epoch.Add(time.Minute), 0)
-		require.Zero(t, r.get(id).Attempt)
-		r.drain()
 		require.Equal(t, []start{{time.Minute, "a", "x", 1}}, r.ledger())
 		job := r.get(id)
 		require.Equal(t, queue.StateCompleted, job.State)

@@ -31,7 +31,7 @@ var ErrReplyLost = errors.New("injected fault: the connection broke before the c
 type rule struct {
 	pattern *regexp.Regexp
 	left    int // the fault happens when this reaches zero; negative: at each match
-	loses   bool
+	atEnd   error // what the commit of the transaction answers
 	do      func() error
 }
 
@@ -60,7 +60,13 @@ func (f *Faults) Before(pattern string, nth int, do func()) {
 // LoseReply lets the nth transaction from now on that runs a match commit, and
 // answers its commit with a broken connection.
 func (f *Faults) LoseReply(pattern string, nth int) {
-	f.add(&rule{pattern: regexp.MustCompile(pattern), left: nth, loses: true})
+	f.add(&rule{pattern: regexp.MustCompile(pattern), left: nth, atEnd: ErrReplyLost})
+}
+
+// FailCommit makes the commit of the nth transaction from now on that runs a
+// match fail before it runs.
+func (f *Faults) FailCommit(pattern string, nth int) {
+	f.add(&rule{pattern: regexp.MustCompile(pattern), left: nth, atEnd: ErrInjected})
 }
 
 func (f *Faults) add(r *rule) {
@@ -123,7 +129,7 @@ type faultyConn struct {
 	faults *Faults
 	breaks bool // a lost reply makes it useless: SQLite's cannot break
 	broken bool
-	loses  bool // the reply to the next commit
+	atEnd  error // what the next commit answers
 }
 
 // run lets a statement through, or not.
@@ -133,23 +139,27 @@ func (c *faultyConn) run(text string, do func() error) error {
 	}
 	text = strings.TrimSpace(text)
 	for _, r := range c.faults.hits(text) {
-		if r.loses {
-			c.loses = true
+		if r.atEnd != nil {
+			c.atEnd = r.atEnd
 		} else if err := r.do(); err != nil {
 			return err
 		}
 	}
 	if strings.HasPrefix(text, `begin`) || text == `rollback` {
-		c.loses = false
+		c.atEnd = nil
 	}
-	if err := do(); err != nil {
-		return err
+	if text != `commit` || c.atEnd == nil {
+		return do()
 	}
-	if text == `commit` && c.loses {
-		c.loses, c.broken = false, c.breaks
-		return ErrReplyLost
+	end := c.atEnd
+	c.atEnd = nil
+	if errors.Is(end, ErrReplyLost) {
+		if err := do(); err != nil {
+			return err
+		}
+		c.broken = c.breaks
 	}
-	return nil
+	return end
 }
 
 // hits are the rules whose time has come with this statement.
