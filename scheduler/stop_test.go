@@ -88,7 +88,7 @@ func TestWhatWasCutOffByAStopHasAllItsRetriesLeft(t *testing.T) {
 		stop, done := r.serve()
 		<-s.begun
 		stop()
-		_ = <-s.cause
+		require.Error(t, <-s.cause)
 		s.answer <- errors.New("cut off")
 		require.NoError(t, <-done)
 
@@ -112,7 +112,7 @@ func TestAHandlerThatSucceedsAfterItWasCancelledHasCompletedItsJob(t *testing.T)
 		stop, done := r.serve()
 		<-s.begun
 		stop()
-		_ = <-s.cause
+		require.Error(t, <-s.cause)
 		s.answer <- nil
 		require.NoError(t, <-done)
 		require.Equal(t, queue.StateCompleted, r.get(id).State)
@@ -130,7 +130,7 @@ func TestAStopDoesNotWaitForAHandlerThatIgnoresIt(t *testing.T) {
 		<-s.begun
 		<-good.begun
 		stop()
-		_ = <-r.afterwards(s.cause)
+		require.Error(t, <-r.afterwards(s.cause))
 		good.answer <- nil
 		err := until(r, time.Second, done)
 		require.ErrorContains(t, err, "1 handlers did not return after their contexts were cancelled; their jobs are given back")

@@ -30,7 +30,7 @@ var ErrReplyLost = errors.New("injected fault: the connection broke before the c
 
 type rule struct {
 	pattern *regexp.Regexp
-	left    int // the fault happens when this reaches zero; negative: at each match
+	left    int   // the fault happens when this reaches zero; negative: at each match
 	atEnd   error // what the commit of the transaction answers
 	do      func() error
 }
