@@ -280,7 +280,7 @@ func TestALivingProcessKeepsItsJobsThroughMissedRenewals(t *testing.T) {
 			require.NoError(t, raw.QueryRowContext(t.Context(), `select lease_until from weir_jobs`).Scan(&at))
 			return time.UnixMicro(at).Sub(r.clock.Now())
 		}
-		for step := range 40 {
+		for step := range 24 {
 			if step%10 == 5 {
 				r.faults.Fail(renewal, 1)
 				r.faults.Fail(renewal, 2)

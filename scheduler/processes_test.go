@@ -192,7 +192,7 @@ func TestARestartKeepsTheLevel(t *testing.T) {
 		_, err = queue.Task[string]("limited").EnqueueMany(t.Context(), client, make([]string, 500))
 		require.NoError(t, err)
 		c := childConfig{DSN: db.DSN, Ledger: filepath.Join(t.TempDir(), "ledger"), Rate: rate}
-		for range 10 {
+		for range 6 {
 			child := startChild(t, c)
 			before := lookedAt(t, raw)
 			require.Eventually(t, func() bool { return lookedAt(t, raw) > before }, time.Minute, 5*time.Millisecond)

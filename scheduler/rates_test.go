@@ -45,9 +45,9 @@ func TestAStandingBacklogGetsItsShareAndNoMore(t *testing.T) {
 		ticks int
 		want  int
 	}{
-		{rate: "100/m", tick: time.Second, ticks: 120, want: 300},
-		{rate: "7/m", tick: time.Second, ticks: 180, want: 28},
-		{rate: "10/s", burst: 1, tick: 100 * time.Millisecond, ticks: 150, want: 151},
+		{rate: "100/m", tick: time.Second, ticks: 60, want: 200},
+		{rate: "7/m", tick: time.Second, ticks: 60, want: 14},
+		{rate: "10/s", burst: 1, tick: 100 * time.Millisecond, ticks: 60, want: 61},
 	} {
 		t.Run(c.rate, func(t *testing.T) {
 			each(t, func(t *testing.T, r *rig) {
@@ -79,7 +79,7 @@ func TestPollingOftenLosesNoFraction(t *testing.T) {
 		t.Run(every.String(), func(t *testing.T) {
 			each(t, func(t *testing.T, r *rig) {
 				rates := []string{"7/m", "10/s", "300/s"}
-				const polls = 25
+				const polls = 12
 				for i, rate := range rates {
 					r.task(fmt.Sprint("t", i), nil, scheduler.RateLimit(rate), scheduler.Burst(10_000), scheduler.OnExcess(scheduler.Drop))
 				}
@@ -128,9 +128,9 @@ func TestRefusedAttemptsChangeNothing(t *testing.T) {
 				require.Equal(t, 10, r.count())
 				drained := bucketOf(r.limit("task:a"))
 				require.Equal(t, [3]int64{0, 0, epoch.UnixMicro()}, drained)
-				for ms := 25; ms <= 5000; ms += 25 {
-					r.clock.Advance(25 * time.Millisecond)
-					r.enqueue("a", make([]string, 20))
+				for range 50 {
+					r.clock.Advance(100 * time.Millisecond)
+					r.enqueue("a", make([]string, 80))
 					r.drain()
 				}
 				require.Equal(t, 10, r.count())
@@ -213,7 +213,7 @@ func TestProcessesThatDisagreeStayWithinTheLargerRate(t *testing.T) {
 		s.task("a", nil, scheduler.RateLimit("60/m"))
 		r.enqueue("a", make([]string, 1000))
 		updates := r.faults.Count(`update \S*weir_limits`)
-		for n := range 121 {
+		for n := range 41 {
 			pair := []*rig{r, s} // whoever looks first has the second
 			for i := range pair {
 				pair[(i+n)%2].at(time.Duration(n) * time.Second)
@@ -221,19 +221,19 @@ func TestProcessesThatDisagreeStayWithinTheLargerRate(t *testing.T) {
 		}
 		both := r.count() + s.count()
 		require.LessOrEqual(t, scheduler.MostAbove(mustLimit(t, "60/m", 0), r.grants(), 0), 1e-6)
-		require.Greater(t, both, 10+20, "more than the smaller alone")
-		require.LessOrEqual(t, updates.Statements(), int64(121+2), "a write a look, a look a second")
+		require.Greater(t, both, 10+40/6, "more than the smaller alone")
+		require.LessOrEqual(t, updates.Statements(), int64(41+2), "a write a look, a look a second")
 
 		left := r.count() // s has left
-		for n := 121; n <= 181; n++ {
+		for n := 42; n <= 100; n += 2 {
 			r.at(time.Duration(n) * time.Second)
 		}
 		require.LessOrEqual(t, r.count()-left, 10+10)
 		before := r.count()
-		for n := 182; n <= 241; n++ {
+		for n := 102; n <= 130; n += 2 {
 			r.at(time.Duration(n) * time.Second)
 		}
-		require.Equal(t, 10, r.count()-before)
+		require.Equal(t, 5, r.count()-before)
 
 		require.Equal(t, 1, strings.Count(logs[0].String(), "limit_rate_changed"), logs[0])
 		require.Contains(t, logs[0].String(), `limit=task:a from=60/m to=10/m`)
@@ -243,44 +243,53 @@ func TestProcessesThatDisagreeStayWithinTheLargerRate(t *testing.T) {
 }
 
 func TestADamagedRowStopsNoOtherTaskAndIsMended(t *testing.T) {
-	for _, c := range []struct{ name, damage string }{
-		{"a negative level", `update weir_limits set level = -5000000 where name = 'task:a'`},
-		{"a level beyond everything", `update weir_limits set level = 9223372036854775807 where name = 'task:a'`},
-		{"a remainder out of range", `update weir_limits set level = 1500000, remainder = -1 where name = 'task:a'`},
-		{"a period of nothing", `update weir_limits set rate_period = 0 where name = 'task:a'`},
-		{"a negative count", `update weir_limits set rate_count = -1 where name = 'task:a'`},
-		{"a burst out of range", `update weir_limits set burst = -9 where name = 'task:a'`},
-		{"a stamp in the future", `update weir_limits set level = 0, stamp = 9223372036854775807 where name = 'task:a'`},
-		{"a stamp before all time", `update weir_limits set level = 0, stamp = -9223372036854775808 where name = 'task:a'`},
-		{"a hold for ever", `update weir_limits set held_from = 9223372036854775000, held_until = 9223372036854775807 where name = 'task:a'`},
-		{"a hold from before all time", `update weir_limits set held_from = -9223372036854775808, held_until = -9223372036854775808 where name = 'task:a'`},
-		{"the row is gone", `delete from weir_limits where name = 'task:a'`},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			each(t, func(t *testing.T, r *rig) {
-				r.task("a", nil, scheduler.RateLimit("2/s"))
-				r.task("b", nil, scheduler.RateLimit("2/s"))
-				r.drain()
-				r.meddle(c.damage)
-				r.enqueue("a", numbered(30))
-				r.enqueue("b", numbered(30))
-				for n := range 5 {
-					r.at(time.Duration(n) * time.Second)
-					require.Equal(t, 2*(n+1), r.tally("b"))
-				}
-				require.GreaterOrEqual(t, r.tally("a"), 8, "at most the first second was lost")
-				require.LessOrEqual(t, r.tally("a"), 10)
-				row := r.limit("task:a")
-				require.EqualValues(t, 2e6, row.RateCount)
-				require.EqualValues(t, 1e6, row.RatePeriod)
-				require.Zero(t, row.Burst)
-				require.Zero(t, row.Level)
-				require.Equal(t, epoch.Add(4*time.Second).UnixMicro(), row.Stamp)
-				_, err := r.client.Limits(t.Context())
-				require.NoError(t, err)
-			})
-		})
+	damages := []struct{ name, set string }{
+		{"a negative level", `level = -5000000`},
+		{"a level beyond everything", `level = 9223372036854775807`},
+		{"a remainder out of range", `level = 1500000, remainder = -1`},
+		{"a period of nothing", `rate_period = 0`},
+		{"a negative count", `rate_count = -1`},
+		{"a burst out of range", `burst = -9`},
+		{"a stamp in the future", `level = 0, stamp = 9223372036854775807`},
+		{"a stamp before all time", `level = 0, stamp = -9223372036854775808`},
+		{"a hold for ever", `held_until = 9223372036854775807`},
+		{"a hold from after all time", `held_from = 9223372036854775000, held_until = 9223372036854775807`},
+		{"a hold from before all time", `held_from = -9223372036854775808, held_until = -9223372036854775808`},
+		{"a deferral after all time", `deferred_at = 9223372036854775807`},
+		{"gone", ""},
 	}
+	each(t, func(t *testing.T, r *rig) {
+		r.task("well", nil, scheduler.RateLimit("2/s"))
+		for _, d := range damages {
+			r.task(d.name, nil, scheduler.RateLimit("2/s"))
+		}
+		r.drain()
+		r.enqueue("well", numbered(30))
+		for _, d := range damages {
+			if d.set == "" {
+				r.meddle(`delete from weir_limits where name = ?`, "task:"+d.name)
+			} else {
+				r.meddle(`update weir_limits set `+d.set+` where name = ?`, "task:"+d.name)
+			}
+			r.enqueue(d.name, numbered(30))
+		}
+		for n := range 5 {
+			r.at(time.Duration(n) * time.Second)
+			require.Equal(t, 2*(n+1), r.tally("well"))
+		}
+		for _, d := range damages {
+			require.GreaterOrEqual(t, r.tally(d.name), 8, "%s: at most the first second was lost", d.name)
+			require.LessOrEqual(t, r.tally(d.name), 10, d.name)
+			row := r.limit("task:" + d.name)
+			require.EqualValues(t, 2e6, row.RateCount, d.name)
+			require.EqualValues(t, 1e6, row.RatePeriod, d.name)
+			require.Zero(t, row.Burst, d.name)
+			require.Zero(t, row.Level, d.name)
+			require.Equal(t, epoch.Add(4*time.Second).UnixMicro(), row.Stamp, d.name)
+		}
+		_, err := r.client.Limits(t.Context())
+		require.NoError(t, err)
+	})
 }
 
 func TestASmallStepBackOfTheClockCreditsNothing(t *testing.T) {
@@ -289,8 +298,8 @@ func TestASmallStepBackOfTheClockCreditsNothing(t *testing.T) {
 		r.enqueue("a", numbered(100))
 		r.at(0)
 		require.Equal(t, 5, r.count())
-		// A hundred times half a second back, and on again: no time passed.
-		for range 100 {
+		// Again and again half a second back, and on again: no time passed.
+		for range 30 {
 			r.at(-500 * time.Millisecond)
 			require.Equal(t, epoch.UnixMicro(), r.limit("task:a").Stamp)
 			r.at(0)
@@ -346,7 +355,7 @@ func TestAStepBackBehindTheHoldEndsIt(t *testing.T) {
 		r.at(5 * time.Minute) // five minutes back: after the stamp, before the hold
 		row := r.limit("task:a")
 		require.Equal(t, epoch.Add(5*time.Minute).UnixMicro(), row.HeldFrom)
-		for m := 6; m <= 60; m++ {
+		for m := 6; m <= 60; m += 3 {
 			r.at(time.Duration(m) * time.Minute)
 		}
 		require.InDelta(t, 4, r.count(), 1)
