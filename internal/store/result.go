@@ -59,24 +59,40 @@ const (
        j.attempt, j.given_back, j.max_retries, j.timeout, j.deferrals, j.unique_key, j.args, j.metadata, j.errors, j.replay_of, j.replays, %s`
 )
 
-// The claims are matched as a set beside the ids, which keeps the plan linear
-// and is as strict: a process brings only pairs it holds, and a claim's number
-// is never used twice.
+// A result counts only under its own claim, also where another job of the set
+// has the claim that took this one. A join with pairs of both would cost a
+// third of a turn, and a claim beside an id, each as a set of its own, lets
+// such pairs cross. So the rows are found by their ids and checked by a seal,
+// which belongs to one job under one claim: claims are random.
+const (
+	pgSeal     = `(id # claim)`
+	sqliteSeal = `((id | claim) - (id & claim))` // exclusive or, as well
+)
+
+// seals splits results into ids and seals.
+func seals(set []Result) (ids, seals []int64) {
+	ids, seals = make([]int64, len(set)), make([]int64, len(set))
+	for i, r := range set {
+		ids[i], seals[i] = r.ID, r.ID^r.Claim
+	}
+	return ids, seals
+}
+
 var doneSQL = &statement{
 	postgres: `
-with j as (delete from weir_jobs where id = any($1::bigint[]) and claim = any($2::bigint[]) and state = 1 returning *)
+with j as (delete from weir_jobs where id = any($1::bigint[]) and ` + pgSeal + ` = any($2::bigint[]) and state = 1 returning *)
 insert into weir_history (` + historyColumns + `)
 ` + fmt.Sprintf(historyFrom, `3`, `j.claim`, `coalesce($3::bigint, `+pgNow+`)`) + ` from j`,
 	sqlite: `
 insert into weir_history (` + historyColumns + `)
 ` + fmt.Sprintf(historyFrom, `3`, `j.claim`, `$3`) + `
 from weir_jobs j
-where j.id in (select value from json_each($1)) and j.claim in (select value from json_each($2)) and j.state = 1`,
+where j.id in (select value from json_each($1)) and ` + sqliteSeal + ` in (select value from json_each($2)) and j.state = 1`,
 }
 
 var doneDeleteSQL = &statement{sqlite: `
 delete from weir_jobs
-where id in (select value from json_each($1)) and claim in (select value from json_each($2)) and state = 1`}
+where id in (select value from json_each($1)) and ` + sqliteSeal + ` in (select value from json_each($2)) and state = 1`}
 
 // A job whose delay is nothing is in line at once. One that is given back
 // keeps its place; a retry's place is the end of its back-off.
@@ -122,7 +138,7 @@ order by j.id`,
 // of their ids, as a renewal of leases takes them: otherwise the two could
 // wait for each other.
 var lockResultsSQL = &statement{postgres: `
-select 1 from weir_jobs where id = any($1::bigint[]) and claim = any($2::bigint[]) and state = 1 order by id for update`}
+select 1 from weir_jobs where id = any($1::bigint[]) and ` + pgSeal + ` = any($2::bigint[]) and state = 1 order by id for update`}
 
 // writeResults records the ends of attempts, set by set, and returns those
 // that no longer count. A set that is written again, because the reply to its
@@ -138,8 +154,8 @@ func (s *Store) writeResults(ctx context.Context, t *tx, results []Result) ([]Re
 		sets[r.Outcome] = append(sets[r.Outcome], r)
 	}
 	if kinds > 1 && s.target.dialect == Postgres {
-		ids, claims := pairs(results)
-		if _, err := s.exec(ctx, t, lockResultsSQL, s.ids(ids), s.ids(claims)); err != nil {
+		ids, seals := seals(results)
+		if _, err := s.exec(ctx, t, lockResultsSQL, s.ids(ids), s.ids(seals)); err != nil {
 			return nil, fmt.Errorf("lock %d jobs: %w", len(ids), err)
 		}
 	}
@@ -188,32 +204,19 @@ func (s *Store) writeSet(ctx context.Context, t *tx, outcome Outcome, set []Resu
 func (s *Store) writeDead(ctx context.Context, t *tx, set []Result, why string) (int64, error) {
 	n, err := s.execJSON(ctx, t, deadSQL, set, s.given(), why)
 	if err == nil && n > 0 && s.target.dialect == SQLite {
-		ids, claims := pairs(set)
-		_, err = s.exec(ctx, t, doneDeleteSQL, s.ids(ids), s.ids(claims))
+		ids, seals := seals(set)
+		_, err = s.exec(ctx, t, doneDeleteSQL, s.ids(ids), s.ids(seals))
 	}
 	return n, err
 }
 
 func (s *Store) writeDone(ctx context.Context, t *tx, set []Result) (int64, error) {
-	ids, claims := pairs(set)
-	n, err := s.exec(ctx, t, doneSQL, s.ids(ids), s.ids(claims), s.given())
+	ids, seals := seals(set)
+	n, err := s.exec(ctx, t, doneSQL, s.ids(ids), s.ids(seals), s.given())
 	if err == nil && n > 0 && s.target.dialect == SQLite {
-		_, err = s.exec(ctx, t, doneDeleteSQL, s.ids(ids), s.ids(claims))
+		_, err = s.exec(ctx, t, doneDeleteSQL, s.ids(ids), s.ids(seals))
 	}
 	return n, err
-}
-
-// pairs splits results into ids and the set of their claims.
-func pairs(set []Result) (ids, claims []int64) {
-	seen := map[int64]struct{}{}
-	for _, r := range set {
-		ids = append(ids, r.ID)
-		if _, ok := seen[r.Claim]; !ok {
-			seen[r.Claim] = struct{}{}
-			claims = append(claims, r.Claim)
-		}
-	}
-	return ids, claims
 }
 
 // Where results of these claims went that are no longer running.
@@ -234,10 +237,9 @@ where job_id in (select value from json_each($3)) and claim in (select value fro
 // another claim, or was cancelled. What this very result made of its job in
 // an earlier try is not late.
 func (s *Store) late(ctx context.Context, t *tx, set []Result) ([]Result, error) {
-	ids, claims := pairs(set)
-	uids := make([]string, len(set))
+	ids, claims, uids := make([]int64, len(set)), make([]int64, len(set)), make([]string, len(set))
 	for i, r := range set {
-		uids[i] = r.UID
+		ids[i], claims[i], uids[i] = r.ID, r.Claim, r.UID
 	}
 	type attempt struct {
 		UID   string `db:"uid"`

@@ -248,6 +248,32 @@ func TestLateResultsAreToldFromTheGoodOnesBesideThem(t *testing.T) {
 	})
 }
 
+// In one process too: a handler that lost its lease reports while the job runs
+// again under the claim of another job that has just ended.
+func TestALateResultDoesNotEndTheJobForTheClaimThatHasItNow(t *testing.T) {
+	const old, now = 0x5bd1e995_1234567, 0x1b873593_7654321
+	storetest.Each(t, func(t *testing.T, db storetest.Database) {
+		b := setup(t, db)
+		lost := b.running(t, old, newJob("a"))
+		b.turn(t, store.TurnRequest{Results: []store.Result{end(lost, store.Lost)}})
+		b.insert(t, newJob("a"))
+		jobs := b.grant(t, now, "a", 2)
+		require.Equal(t, lost.UID, jobs[0].UID)
+		for _, outcome := range []store.Outcome{store.Done, store.Retry, store.Dead} {
+			late := end(lost, outcome)
+			require.Equal(t, []store.Result{late}, b.turn(t, store.TurnRequest{Results: []store.Result{late, end(jobs[1], outcome)}}).Refused)
+			require.Equal(t, store.Running, b.stored(t, lost.UID).State)
+			require.Equal(t, number(now), b.stored(t, lost.UID).Claim)
+			b.insert(t, newJob("b"))
+			jobs[1] = b.grant(t, now, "b", 1)[0]
+		}
+		kept, err := b.Renew(t.Context(), []store.Held{{ID: lost.ID, Claim: old}, {ID: jobs[1].ID, Claim: now}}, second)
+		require.NoError(t, err)
+		require.Equal(t, map[int64]struct{}{jobs[1].ID: {}}, kept)
+		require.Empty(t, b.turn(t, store.TurnRequest{Results: []store.Result{end(jobs[0], store.Done)}}).Refused)
+	})
+}
+
 // Claims are matched as a set: that a job is settled under the claim of another
 // result does not make its own any better.
 func TestALateResultBesideOneOfTheClaimThatTookTheJobIsLate(t *testing.T) {

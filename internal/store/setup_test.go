@@ -78,7 +78,7 @@ func sharedPostgres(t testing.TB, db storetest.Database) *bundle {
 		require.NoError(t, err)
 		shared = b
 	}
-	for _, table := range []string{"jobs", "history", "dead", "limits", "tasks", "queues"} {
+	for _, table := range []string{"jobs", "history", "dead", "limits", "tasks", "queues", "gates"} {
 		shared.exec(t, `delete from weir_`+table)
 	}
 	for !shared.clock.Now().Equal(noon) { // a Duration spans 292 years
@@ -266,7 +266,10 @@ func (b *bundle) schema(t testing.TB) (name string) {
 	return name
 }
 
-var noNumber sql.NullInt64
+var (
+	noNumber sql.NullInt64
+	noText   sql.NullString
+)
 
 func number(n int64) sql.NullInt64 { return sql.NullInt64{Int64: n, Valid: true} }
 func text(s string) sql.NullString { return sql.NullString{String: s, Valid: true} }

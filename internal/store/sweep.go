@@ -153,11 +153,11 @@ func AppendError(list string, e AttemptError) string {
 var renewSQL = &statement{
 	postgres: `
 update weir_jobs set lease_until = (select coalesce($3::bigint, ` + pgNow + `)) + $4
-where id = any($1::bigint[]) and claim = any($2::bigint[]) and state = 1
+where id = any($1::bigint[]) and ` + pgSeal + ` = any($2::bigint[]) and state = 1
 returning id`,
 	sqlite: `
 update weir_jobs set lease_until = $3 + $4
-where id in (select value from json_each($1)) and claim in (select value from json_each($2)) and state = 1
+where id in (select value from json_each($1)) and ` + sqliteSeal + ` in (select value from json_each($2)) and state = 1
 returning id`,
 }
 
@@ -172,11 +172,11 @@ func (s *Store) Renew(ctx context.Context, held []Held, lease int64) (map[int64]
 	for i, h := range held {
 		set[i] = Result{ID: h.ID, Claim: h.Claim}
 	}
-	ids, claims := pairs(set)
+	ids, seals := seals(set)
 	err := s.writeOn(ctx, s.engine, beginPostgresTurn, func(t *tx) error {
 		rows, err := selectRows[struct {
 			ID int64 `db:"id"`
-		}](ctx, t, s.text(renewSQL), s.ids(ids), s.ids(claims), s.given(), lease)
+		}](ctx, t, s.text(renewSQL), s.ids(ids), s.ids(seals), s.given(), lease)
 		if err != nil {
 			return err
 		}
