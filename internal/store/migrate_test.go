@@ -167,7 +167,9 @@ func undisturbed(t *testing.T, dialect store.Dialect) storetest.Database {
 	if dialect == store.Postgres {
 		return setup(t, storetest.Postgres(t)).db
 	}
-	return setup(t, storetest.SQLite(t)).db
+	db := storetest.SQLite(t)
+	db.Open(t, store.Options{})
+	return db
 }
 
 // schemaOf lists what is in a database, but for the rows.

@@ -63,17 +63,18 @@ const (
 // has the claim that took this one. A join with pairs of both would cost a
 // third of a turn, and a claim beside an id, each as a set of its own, lets
 // such pairs cross. So the rows are found by their ids and checked by a seal,
-// which belongs to one job under one claim: claims are random.
+// which belongs to one job under one claim, as good as surely: claims are
+// random.
 const (
-	pgSeal     = `(id # claim)`
-	sqliteSeal = `((id | claim) - (id & claim))` // exclusive or, as well
+	pgSeal     = `((id << 20) # claim)`
+	sqliteSeal = `(((id << 20) | claim) - ((id << 20) & claim))` // exclusive or, as well
 )
 
 // seals splits results into ids and seals.
 func seals(set []Result) (ids, seals []int64) {
 	ids, seals = make([]int64, len(set)), make([]int64, len(set))
 	for i, r := range set {
-		ids[i], seals[i] = r.ID, r.ID^r.Claim
+		ids[i], seals[i] = r.ID, r.ID<<20^r.Claim
 	}
 	return ids, seals
 }

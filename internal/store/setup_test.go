@@ -48,8 +48,10 @@ func setup(t testing.TB, db storetest.Database) *bundle {
 	if db.Dialect == store.Postgres {
 		return sharedPostgres(t, db)
 	}
-	fake := clock.NewFake(noon)
-	return &bundle{Store: db.Open(t, store.Options{Clock: fake}), clock: fake, db: db, beside: db.SQL(t)}
+	b := &bundle{clock: clock.NewFake(noon), db: db, beside: db.SQL(t)}
+	b.db.DSN += "?_pragma=synchronous(off)" // nothing is at stake that a power cut could take
+	b.Store = b.db.Open(t, store.Options{Clock: b.clock})
+	return b
 }
 
 // open gives a test empty tables and a store of its own on them.
@@ -67,6 +69,7 @@ func sharedPostgres(t testing.TB, db storetest.Database) *bundle {
 		require.NoError(t, err)
 		q := u.Query()
 		q.Set("schema", q.Get("schema")+"_shared")
+		q.Set("synchronous_commit", "off")
 		u.RawQuery = q.Encode()
 		b := &bundle{clock: clock.NewFake(noon), db: storetest.Database{Dialect: store.Postgres, DSN: u.String()}}
 		b.Store, err = store.Open(context.Background(), b.db.DSN, store.Options{Clock: b.clock, Migrate: true})
@@ -78,9 +81,8 @@ func sharedPostgres(t testing.TB, db storetest.Database) *bundle {
 		require.NoError(t, err)
 		shared = b
 	}
-	for _, table := range []string{"jobs", "history", "dead", "limits", "tasks", "queues", "gates"} {
-		shared.exec(t, `delete from weir_`+table)
-	}
+	shared.exec(t, `delete from weir_jobs; delete from weir_history; delete from weir_dead; delete from weir_limits;
+delete from weir_tasks; delete from weir_queues; delete from weir_gates`)
 	for !shared.clock.Now().Equal(noon) { // a Duration spans 292 years
 		shared.clock.Advance(noon.Sub(shared.clock.Now()))
 	}
