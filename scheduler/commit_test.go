@@ -191,7 +191,7 @@ func TestARunningSchedulerOutlivesLostRepliesAndErrors(t *testing.T) {
 			return len(r.jobs(queue.StateCompleted)) == 150
 		}, time.Minute, 5*time.Millisecond)
 		stop()
-		require.NoError(t, <-ended)
+		require.NoError(t, until(r, 100*time.Millisecond, ended))
 		require.Equal(t, 150, r.count())
 		for _, id := range ids {
 			require.Equal(t, 1, r.get(id).Attempt)
@@ -219,7 +219,7 @@ func TestADatabaseThatWasAwayIsUsedAgain(t *testing.T) {
 			return r.count() == 3
 		}, time.Minute, time.Millisecond)
 		stop()
-		require.NoError(t, <-ended)
+		require.NoError(t, until(r, 100*time.Millisecond, ended))
 		require.Len(t, r.jobs(queue.StateCompleted), 3)
 	})
 }
