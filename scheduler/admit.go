@@ -46,7 +46,7 @@ type lookLine struct {
 	// What the look found.
 	max     int
 	paused  bool
-	blocked bool // by a cap or an open breaker: it waits for a slot, or the time
+	blocked bool // by a cap, an open breaker or a busy row: it waits for a slot, or the time
 	fresh   bool // only jobs that were never granted were read
 	shared  bool // the ask was bounded by the share alone
 	read    int
@@ -66,7 +66,7 @@ type lookLimit struct {
 	mode     DeferMode
 	limit    *limit // whose view this is
 
-	row    store.Limit
+	row    store.Limit // Busy: not read; what it covers waits
 	bucket bucket.Bucket
 	held   bool
 
@@ -105,6 +105,9 @@ func (k *look) Ask(now int64, locked store.Locked) []store.Ask {
 // force, and tells whether the limit is on hold.
 func (l *lookLimit) open(now int64, row store.Limit) {
 	*l = lookLimit{declared: l.declared, mode: l.mode, limit: l.limit, row: row}
+	if row.Busy {
+		return
+	}
 	b, err := row.Bucket()
 	if err != nil {
 		b = bucket.Bucket{Limit: l.declared, Level: row.Level, Stamp: row.Stamp}
@@ -158,6 +161,10 @@ func (k *look) reach(line *lookLine) (jobs int, fresh bool) {
 	held, dry, tokens, puts := false, false, int64(room), 0
 	for _, i := range line.limits {
 		l := k.limits[i]
+		if l.row.Busy {
+			line.blocked = true
+			return 0, false
+		}
 		if l.row.Paused {
 			line.paused = true
 			return 0, false

@@ -91,7 +91,10 @@ func (k *look) openGates(locked store.Locked) {
 		if g.cap > 0 {
 			g.most = g.cap
 		}
-		if g.breaker.Failures > 0 {
+		switch {
+		case g.row.Busy:
+			g.most = 0
+		case g.breaker.Failures > 0:
 			g.judge(k.now, k.outcomes, locked.Refused)
 		}
 	}

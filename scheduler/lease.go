@@ -111,11 +111,12 @@ func (s *Scheduler) renew(ctx context.Context) bool {
 		s.log.Error("lease_renewal_failed", "jobs", len(jobs), "error", err)
 	}
 	for _, j := range jobs {
-		if _, ok := kept[j.row.ID]; ok {
+		renewed, ours := kept[j.key()]
+		if renewed {
 			s.held.extend(j.key(), asked.Add(s.config.lease))
 			continue
 		}
-		if err == nil || s.held.lapsed(j.key(), s.clock.Now()) {
+		if err == nil && !ours || s.held.lapsed(j.key(), s.clock.Now()) {
 			s.loseLease(j)
 		}
 	}

@@ -75,7 +75,7 @@ func (s *Scheduler) stop(ctx context.Context) error {
 		if busy := s.step(ctx, false); busy {
 			continue
 		}
-		if s.running == 0 && len(s.results) == 0 {
+		if s.running == 0 && len(s.results)+len(s.blocked.results) == 0 {
 			s.work.Wait()
 			s.shedLog.flush(s.log, s.clock.Now(), true)
 			return nil
@@ -92,8 +92,10 @@ func (s *Scheduler) stop(ctx context.Context) error {
 			return s.abandon(ctx)
 		}
 		wake := cancelAt
-		if s.trouble.until.After(now) && s.trouble.until.Before(wake) {
-			wake = s.trouble.until
+		for _, at := range []time.Time{s.trouble.until, s.blocked.retryAt} {
+			if at.After(now) && at.Before(wake) {
+				wake = at
+			}
 		}
 		s.sleep(context.WithoutCancel(ctx), wake)
 	}
@@ -102,7 +104,7 @@ func (s *Scheduler) stop(ctx context.Context) error {
 // abandon gives back the jobs of handlers that do not return.
 func (s *Scheduler) abandon(ctx context.Context) error {
 	left := s.held.all()
-	results := slices.Clone(s.results)
+	results := slices.Concat(s.results, s.blocked.results)
 	for _, h := range left {
 		results = append(results, s.interrupted(h.row))
 	}
@@ -119,6 +121,10 @@ func (s *Scheduler) step(ctx context.Context, starting bool) bool {
 	now := s.clock.Now()
 	if now.Before(s.trouble.until) {
 		return false
+	}
+	if due(s.blocked.retryAt, now) {
+		s.results = append(s.results, s.blocked.results...)
+		s.blocked.results, s.blocked.retryAt = nil, time.Time{}
 	}
 	if starting && !now.Before(s.surveyAt) {
 		if err := s.survey(ctx); err != nil {
@@ -290,7 +296,7 @@ func (s *Scheduler) outcomes(k *look) (gates []*gate) {
 
 // turn writes results and runs a look, in one transaction.
 func (s *Scheduler) turn(ctx context.Context, k *look, sweep bool) error {
-	req := store.TurnRequest{Results: s.results, Sweep: sweep, Lease: s.config.lease}
+	req := store.TurnRequest{Results: s.results, Sweep: sweep, Lease: s.config.lease, SkipLocked: s.clock.Now().Before(s.blocked.until)}
 	if k != nil {
 		req.Claim = int64(s.config.random() >> 1)
 		req.Admit = k
@@ -316,11 +322,18 @@ func (s *Scheduler) turn(ctx context.Context, k *look, sweep bool) error {
 	}
 	s.recover()
 	s.counters.looks.Add(1)
-	s.count(ctx, s.results, out.Refused)
-	for _, r := range s.results {
+	written := s.results
+	if len(out.Postponed) > 0 {
+		written = slices.DeleteFunc(written, func(r store.Result) bool {
+			return slices.ContainsFunc(out.Postponed, func(p store.Result) bool { return p.ID == r.ID })
+		})
+	}
+	s.count(ctx, written, out.Refused)
+	for _, r := range written {
 		delete(s.latest, r.ID)
 	}
 	s.results = nil
+	s.passedOver(k, out.Postponed)
 	s.launch(out.Started, out.At) //nolint:contextcheck // a stop cancels handlers later, by itself
 	if sweep {
 		s.swept(out.Swept)
@@ -425,6 +438,7 @@ func (s *Scheduler) wakeAt() time.Time {
 	sooner(s.dueAt)
 	sooner(s.leaseAt)
 	sooner(s.expiryAt)
+	sooner(s.blocked.retryAt)
 	if s.running < s.config.concurrency {
 		for _, l := range s.lines {
 			switch {

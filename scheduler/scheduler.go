@@ -46,6 +46,7 @@ type Scheduler struct {
 	surveyAt time.Time          // when to look around again
 	shedLog  shedLog
 	trouble  trouble
+	blocked  blocked
 
 	mail        mail
 	held        heldJobs

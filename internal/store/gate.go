@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strings"
 )
 
 // Gate is the row of a task or queue that has a cap or a breaker.
@@ -14,6 +13,8 @@ type Gate struct {
 	WindowFrom int64  `db:"window_from" json:"window_from"`
 	OpenedAt   int64  `db:"opened_at"   json:"opened_at"`
 	OpenUntil  int64  `db:"open_until"  json:"open_until"` // 0: the breaker is closed
+	// Busy: the row is locked by another session and was not read.
+	Busy bool `db:"-" json:"-"`
 }
 
 // LineCount is how many jobs of a line run under leases that are held.
@@ -29,14 +30,16 @@ insert into weir_gates (name) select value from json_array_elements_text($1::jso
 insert into weir_gates (name) select value from json_each($1) where true order by 1 on conflict do nothing`,
 }
 
-var lockGatesSQL = &statement{
-	postgres: `
+var lockGatesSQL = lockingStatements(func(lock string) *statement {
+	return &statement{
+		postgres: `
 with g as materialized (
-    select * from weir_gates where name = any(array(select value from json_array_elements_text($1::json))) order by name for update
+    select * from weir_gates where name = any(array(select value from json_array_elements_text($1::json))) order by name ` + lock + `
 )
 select g.*, coalesce($2::bigint, ` + pgNow + `) as now from g`,
-	sqlite: `select *, $2 as now from weir_gates where name in (select value from json_each($1)) order by name`,
-}
+		sqlite: `select *, $2 as now from weir_gates where name in (select value from json_each($1)) order by name`,
+	}
+})
 
 // The lease index holds just the running jobs.
 var runningSQL = &statement{postgres: `
@@ -45,7 +48,7 @@ select task, queue, count(*) as running from weir_jobs where lease_until > $1 an
 // lockGates locks the rows of gates in the order of their names, reads the
 // clock, and counts the jobs that run behind them. Whoever starts such a job
 // holds the row, so the count stays true until the commit.
-func (s *Store) lockGates(ctx context.Context, t *tx, names []string, now int64) ([]Gate, []LineCount, int64, error) {
+func (s *Store) lockGates(ctx context.Context, t *tx, names []string, now int64, skip bool) ([]Gate, []LineCount, int64, error) {
 	if len(names) == 0 {
 		return nil, nil, now, nil
 	}
@@ -53,24 +56,27 @@ func (s *Store) lockGates(ctx context.Context, t *tx, names []string, now int64)
 		Gate
 		Now int64 `db:"now"`
 	}
-	rows, err := selectJSON[lockedRow](ctx, s, t, lockGatesSQL, names, s.given())
-	if err == nil && len(rows) < len(names) {
+	rows, err := selectJSON[lockedRow](ctx, s, t, lockGatesSQL.of(skip), names, s.given())
+	if err == nil && len(rows) < len(names) && !skip {
 		if _, err = s.execJSON(ctx, t, declareGatesSQL, names); err == nil {
-			rows, err = selectJSON[lockedRow](ctx, s, t, lockGatesSQL, names, s.given())
+			rows, err = selectJSON[lockedRow](ctx, s, t, lockGatesSQL.of(skip), names, s.given())
 		}
 	}
-	if err == nil && len(rows) != len(names) {
+	if err == nil && len(rows) != len(names) && !skip {
 		err = fmt.Errorf("%d of %d rows are there", len(rows), len(names))
 	}
 	if err != nil {
 		return nil, nil, 0, fmt.Errorf("lock caps and breakers: %w", err)
 	}
-	gates := make([]Gate, len(rows))
-	for i, r := range rows {
+	gates := make([]Gate, len(names))
+	for i, name := range names {
+		gates[i] = Gate{Name: name, Busy: true}
+	}
+	for _, r := range rows {
+		i, _ := slices.BinarySearch(names, r.Name)
 		gates[i] = r.Gate
 		now = max(now, r.Now)
 	}
-	slices.SortFunc(gates, func(a, b Gate) int { return strings.Compare(a.Name, b.Name) })
 	counts, err := selectRows[LineCount](ctx, t, s.text(runningSQL), now)
 	if err != nil {
 		return nil, nil, 0, fmt.Errorf("count running jobs: %w", err)

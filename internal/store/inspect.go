@@ -79,10 +79,10 @@ var cancelSQL = &statement{
 	postgres: `
 with j as (delete from weir_jobs where uid = $1 returning *)
 insert into weir_history (` + historyColumns + `)
-` + cancelledFrom(`coalesce($2::bigint, `+pgNow+`)`) + ` from j`,
+` + cancelledFrom(`coalesce($2::bigint, `+pgNow+`)`) + ` from j on conflict do nothing`,
 	sqlite: `
 insert into weir_history (` + historyColumns + `)
-` + cancelledFrom(`$2`) + ` from weir_jobs j where j.uid = $1`,
+` + cancelledFrom(`$2`) + ` from weir_jobs j where j.uid = $1 on conflict do nothing`,
 }
 
 var cancelDeleteSQL = &statement{sqlite: `delete from weir_jobs where uid = $1`}

@@ -161,7 +161,7 @@ var intended = []struct {
 	{"promote", `^update weir_jobs set state = 0`, []string{"weir_jobs_pkey", "weir_jobs_scheduled"}, []string{"primary key", "weir_jobs_scheduled"}},
 	{"lapsed", `^select id, uid, task, queue, claim, attempt, given_back`, []string{"weir_jobs_lease"}, []string{"weir_jobs_lease"}},
 	{"next", `^select \(select min\(run_at\)`, []string{"weir_jobs_expiry", "weir_jobs_lease", "weir_jobs_scheduled"}, []string{"weir_jobs_expiry", "weir_jobs_lease", "weir_jobs_scheduled"}},
-	{"renew", `^update weir_jobs set lease_until`, []string{"weir_jobs_pkey"}, []string{"primary key"}},
+	{"renew", `^(update|with)[^$?]*(set lease_until|running as)`, []string{"weir_jobs_pkey"}, []string{"primary key"}},
 	{"claimed", `^select id, uid, [^$?]* where lease_until is not null and claim`, []string{"weir_jobs_lease"}, []string{"weir_jobs_lease"}},
 	{
 		"survey", `^with recursive l`,
@@ -181,7 +181,6 @@ var intended = []struct {
 	{"holders", `^select j\.uid`, []string{"weir_jobs_unique"}, []string{"weir_jobs_unique"}},
 	{"cancel", `insert into weir_history [^$?]*queue, 4,`, []string{"weir_jobs_uid"}, []string{"weir_jobs_uid"}},
 	{"get", `^select id, uid, [^$?]* from weir_jobs where uid`, []string{"weir_history_uid", "weir_jobs_uid"}, []string{"weir_history_uid", "weir_jobs_uid"}},
-	{"locked results", `^select 1 from weir_jobs`, []string{"weir_jobs_pkey"}, nil},
 }
 
 var (

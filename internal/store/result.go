@@ -1,10 +1,8 @@
 package store
 
 import (
-	"cmp"
 	"context"
 	"fmt"
-	"slices"
 )
 
 // Outcome is what became of an attempt.
@@ -79,16 +77,19 @@ func seals(set []Result) (ids, seals []int64) {
 	return ids, seals
 }
 
+// A row that already stands where a job is to go, after a repair by hand or a
+// restore, is the same job: it stays as it is, and nothing waits behind it.
 var doneSQL = &statement{
 	postgres: `
 with j as (delete from weir_jobs where id = any($1::bigint[]) and ` + pgSeal + ` = any($2::bigint[]) and state = 1 returning *)
 insert into weir_history (` + historyColumns + `)
-` + fmt.Sprintf(historyFrom, `3`, `j.claim`, `coalesce($3::bigint, `+pgNow+`)`) + ` from j`,
+` + fmt.Sprintf(historyFrom, `3`, `j.claim`, `coalesce($3::bigint, `+pgNow+`)`) + ` from j on conflict do nothing`,
 	sqlite: `
 insert into weir_history (` + historyColumns + `)
 ` + fmt.Sprintf(historyFrom, `3`, `j.claim`, `$3`) + `
 from weir_jobs j
-where j.id in (select value from json_each($1)) and ` + sqliteSeal + ` in (select value from json_each($2)) and j.state = 1`,
+where j.id in (select value from json_each($1)) and ` + sqliteSeal + ` in (select value from json_each($2)) and j.state = 1
+on conflict do nothing`,
 }
 
 var doneDeleteSQL = &statement{sqlite: `
@@ -127,38 +128,21 @@ j as (delete from weir_jobs j using r where j.id = r.id and j.claim = r.claim an
       returning j.*, r.reason as why, r.errors as list)
 insert into weir_dead (` + deadColumns + `)
 ` + fmt.Sprintf(deadFrom, `'`+KindFailed+`'`, `j.why`, `null`, `case when $3 = 'lost' then null else j.claim end`, `coalesce(nullif(j.list, ''), j.errors)`, `coalesce($2::bigint, `+pgNow+`)`) + `
-from j order by j.id`,
+from j order by j.id on conflict do nothing`,
 	sqlite: `
 insert into weir_dead (` + deadColumns + `)
 ` + fmt.Sprintf(deadFrom, `'`+KindFailed+`'`, `r.value ->> 'reason'`, `null`, `case when $3 = 'lost' then null else j.claim end`, `coalesce(nullif(r.value ->> 'errors', ''), j.errors)`, `$2`) + `
 from json_each($1) r join weir_jobs j on j.id = r.value ->> 'id' and j.claim = r.value ->> 'claim' and j.state = 1
-order by j.id`,
+order by j.id on conflict do nothing`,
 }
-
-// Sets are written one by one. Their rows are locked first, all in the order
-// of their ids, as a renewal of leases takes them: otherwise the two could
-// wait for each other.
-var lockResultsSQL = &statement{postgres: `
-select 1 from weir_jobs where id = any($1::bigint[]) and ` + pgSeal + ` = any($2::bigint[]) and state = 1 order by id for update`}
 
 // writeResults records the ends of attempts, set by set, and returns those
 // that no longer count. A set that is written again, because the reply to its
 // commit was lost, finds its jobs already where they belong.
 func (s *Store) writeResults(ctx context.Context, t *tx, results []Result) ([]Result, error) {
-	results = slices.SortedFunc(slices.Values(results), func(a, b Result) int { return cmp.Compare(a.ID, b.ID) })
 	var sets [outcomes][]Result
-	kinds := 0
 	for _, r := range results {
-		if sets[r.Outcome] == nil {
-			kinds++
-		}
 		sets[r.Outcome] = append(sets[r.Outcome], r)
-	}
-	if kinds > 1 && s.target.dialect == Postgres {
-		ids, seals := seals(results)
-		if _, err := s.exec(ctx, t, lockResultsSQL, s.ids(ids), s.ids(seals)); err != nil {
-			return nil, fmt.Errorf("lock %d jobs: %w", len(ids), err)
-		}
 	}
 	var refused []Result
 	for outcome, set := range sets {
@@ -204,7 +188,7 @@ func (s *Store) writeSet(ctx context.Context, t *tx, outcome Outcome, set []Resu
 
 func (s *Store) writeDead(ctx context.Context, t *tx, set []Result, why string) (int64, error) {
 	n, err := s.execJSON(ctx, t, deadSQL, set, s.given(), why)
-	if err == nil && n > 0 && s.target.dialect == SQLite {
+	if err == nil && s.target.dialect == SQLite {
 		ids, seals := seals(set)
 		_, err = s.exec(ctx, t, doneDeleteSQL, s.ids(ids), s.ids(seals))
 	}
@@ -214,7 +198,7 @@ func (s *Store) writeDead(ctx context.Context, t *tx, set []Result, why string) 
 func (s *Store) writeDone(ctx context.Context, t *tx, set []Result) (int64, error) {
 	ids, seals := seals(set)
 	n, err := s.exec(ctx, t, doneSQL, s.ids(ids), s.ids(seals), s.given())
-	if err == nil && n > 0 && s.target.dialect == SQLite {
+	if err == nil && s.target.dialect == SQLite {
 		_, err = s.exec(ctx, t, doneDeleteSQL, s.ids(ids), s.ids(seals))
 	}
 	return n, err

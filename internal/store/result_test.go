@@ -269,7 +269,7 @@ func TestALateResultDoesNotEndTheJobForTheClaimThatHasItNow(t *testing.T) {
 		}
 		kept, err := b.Renew(t.Context(), []store.Held{{ID: lost.ID, Claim: old}, {ID: jobs[1].ID, Claim: now}}, second)
 		require.NoError(t, err)
-		require.Equal(t, map[int64]struct{}{jobs[1].ID: {}}, kept)
+		require.Equal(t, map[store.Held]bool{{ID: jobs[1].ID, Claim: now}: true}, kept)
 		require.Empty(t, b.turn(t, store.TurnRequest{Results: []store.Result{end(jobs[0], store.Done)}}).Refused)
 	})
 }

@@ -150,39 +150,53 @@ func AppendError(list string, e AttemptError) string {
 	return string(doc)
 }
 
+// A job that another session has locked keeps its lease as it is: it cannot be
+// taken back either.
 var renewSQL = &statement{
 	postgres: `
-update weir_jobs set lease_until = (select coalesce($3::bigint, ` + pgNow + `)) + $4
-where id = any($1::bigint[]) and ` + pgSeal + ` = any($2::bigint[]) and state = 1
-returning id`,
+with running as materialized (
+    select id, claim from weir_jobs where id = any($1::bigint[]) and ` + pgSeal + ` = any($2::bigint[]) and state = 1
+), mine as materialized (
+    select id from weir_jobs where id = any(array(select id from running)) order by id for update skip locked
+), renewed as (
+    update weir_jobs set lease_until = (select coalesce($3::bigint, ` + pgNow + `)) + $4
+    where id = any(array(select id from mine)) and ` + pgSeal + ` = any($2::bigint[]) and state = 1
+    returning id
+)
+select r.id, r.claim, exists (select 1 from renewed n where n.id = r.id) as renewed from running r`,
 	sqlite: `
 update weir_jobs set lease_until = $3 + $4
 where id in (select value from json_each($1)) and ` + sqliteSeal + ` in (select value from json_each($2)) and state = 1
-returning id`,
+returning id, claim, true as renewed`,
 }
 
 // Held names a running job by its id and the claim that started it.
-type Held struct{ ID, Claim int64 }
+type Held struct {
+	ID    int64 `db:"id"`
+	Claim int64 `db:"claim"`
+}
 
-// Renew extends the leases of the jobs named and returns the ids of those it
-// could extend: the others are no longer this process's.
-func (s *Store) Renew(ctx context.Context, held []Held, lease int64) (map[int64]struct{}, error) {
-	kept := make(map[int64]struct{}, len(held))
+// Renew extends the leases of the jobs named and returns those that are still
+// this process's, and whether their leases were extended: that of a job which
+// another session has locked is not.
+func (s *Store) Renew(ctx context.Context, held []Held, lease int64) (map[Held]bool, error) {
+	kept := make(map[Held]bool, len(held))
 	set := make([]Result, len(held))
 	for i, h := range held {
 		set[i] = Result{ID: h.ID, Claim: h.Claim}
 	}
 	ids, seals := seals(set)
-	err := s.writeOn(ctx, s.engine, beginPostgresTurn, func(t *tx) error {
+	err := s.writeFor(ctx, renewing, func(t *tx) error {
 		rows, err := selectRows[struct {
-			ID int64 `db:"id"`
+			Held
+			Renewed bool `db:"renewed"`
 		}](ctx, t, s.text(renewSQL), s.ids(ids), s.ids(seals), s.given(), lease)
 		if err != nil {
 			return err
 		}
 		clear(kept)
 		for _, r := range rows {
-			kept[r.ID] = struct{}{}
+			kept[r.Held] = r.Renewed
 		}
 		return nil
 	})

@@ -223,7 +223,7 @@ func TestRenewalExtendsWhatIsStillHeldAndNothingElse(t *testing.T) {
 		}
 		kept, err := b.Renew(t.Context(), held, 7*second)
 		require.NoError(t, err)
-		require.Equal(t, map[int64]struct{}{mine.ID: {}}, kept)
+		require.Equal(t, map[store.Held]bool{{ID: mine.ID, Claim: 1}: true}, kept)
 		require.Equal(t, number(b.now()+7*second), b.stored(t, mine.UID).LeaseUntil)
 		for _, j := range []store.Job{lost, taken} {
 			require.Equal(t, number(b.now()+lease.Microseconds()), b.stored(t, j.UID).LeaseUntil)

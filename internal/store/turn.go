@@ -24,6 +24,10 @@ type TurnRequest struct {
 	// fencing token of those jobs.
 	Claim int64
 	Lease time.Duration
+	// SkipLocked passes over rows that other sessions have locked instead of
+	// waiting for them, on PostgreSQL: limits and gates are told as Busy, and
+	// results whose jobs are locked come back as Postponed.
+	SkipLocked bool
 	// Admit decides. It may be called again when the transaction is retried.
 	Admit Admission
 }
@@ -42,7 +46,7 @@ type Locked struct {
 	Limits  []Limit
 	Gates   []Gate
 	Running []LineCount // read only where there are gates
-	Refused []Result    // results of this turn that no longer counted
+	Refused []Result    // results of this turn that do not count, or not yet
 }
 
 // Ask reads the first Max jobs of a line.
@@ -83,14 +87,16 @@ type TurnResult struct {
 
 	Started []Job    // in the order of Plan.Start
 	Refused []Result // late results: somebody else has the job
-	Swept   Swept
+	// Postponed were not written, because their jobs are locked.
+	Postponed []Result
+	Swept     Swept
 }
 
 // Turn is the one transaction of a look: results first, before any limit is
 // locked; then the limits' rows; then the clock; then what admission decides.
 func (s *Store) Turn(ctx context.Context, req TurnRequest) (TurnResult, error) {
 	var out TurnResult
-	err := s.writeOn(ctx, s.engine, beginPostgresTurn, func(t *tx) error {
+	err := s.writeFor(ctx, turning, func(t *tx) error {
 		out = TurnResult{}
 		return s.turn(ctx, t, &req, &out)
 	})
@@ -101,7 +107,13 @@ func (s *Store) Turn(ctx context.Context, req TurnRequest) (TurnResult, error) {
 }
 
 func (s *Store) turn(ctx context.Context, t *tx, req *TurnRequest, out *TurnResult) (err error) {
-	if out.Refused, err = s.writeResults(ctx, t, req.Results); err != nil {
+	results, skip := req.Results, req.SkipLocked && s.target.dialect == Postgres
+	if skip {
+		if results, out.Postponed, err = s.unlocked(ctx, t, results); err != nil {
+			return err
+		}
+	}
+	if out.Refused, err = s.writeResults(ctx, t, results); err != nil {
 		return err
 	}
 	if req.Sweep {
@@ -112,12 +124,12 @@ func (s *Store) turn(ctx context.Context, t *tx, req *TurnRequest, out *TurnResu
 	if req.Admit == nil {
 		return nil
 	}
-	limits, now, err := s.lockLimits(ctx, t, req.Limits)
+	limits, now, err := s.lockLimits(ctx, t, req.Limits, skip)
 	if err != nil {
 		return err
 	}
-	locked := Locked{Limits: limits, Refused: out.Refused}
-	if locked.Gates, locked.Running, now, err = s.lockGates(ctx, t, req.Gates, now); err != nil {
+	locked := Locked{Limits: limits, Refused: slices.Concat(out.Refused, out.Postponed)}
+	if locked.Gates, locked.Running, now, err = s.lockGates(ctx, t, req.Gates, now, skip); err != nil {
 		return err
 	}
 	out.Now, out.At = now, s.clock.Now()
@@ -275,7 +287,7 @@ var claimedSQL = &statement{
 // keep its plan.
 func (s *Store) Claimed(ctx context.Context, claim int64) ([]Job, error) {
 	var jobs []Job
-	err := s.writeOn(ctx, s.engine, beginPostgresTurn, func(t *tx) (err error) {
+	err := s.writeFor(ctx, turning, func(t *tx) (err error) {
 		jobs, err = selectRows[Job](ctx, t, s.text(claimedSQL), claim)
 		return err
 	})

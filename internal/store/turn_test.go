@@ -198,12 +198,6 @@ func TestAPlanForJobsThatAreNotThereIsAnError(t *testing.T) {
 		for want, plan := range map[string]func(ids []int64) store.Plan{
 			"start 3 jobs: 2 were there": func(ids []int64) store.Plan { return store.Plan{Start: append(ids, 99)} },
 			"defer 3 jobs: 2 were there": func(ids []int64) store.Plan { return store.Plan{Defer: append(ids, 99)} },
-			"shed 3 jobs: 2 were there": func(ids []int64) (p store.Plan) {
-				for _, id := range append(ids, 99) {
-					p.Shed = append(p.Shed, store.Shed{ID: id, Reason: "r"})
-				}
-				return p
-			},
 		} {
 			_, err := b.Turn(t.Context(), store.TurnRequest{Claim: 1, Lease: lease, Admit: &admission{
 				asks:   []store.Ask{ask("a", 2)},

@@ -58,8 +58,25 @@ const (
 	beginPostgres     = `begin isolation level read committed read write`
 	beginPostgresTurn = beginPostgres + `; set local enable_seqscan = off; set local enable_hashjoin = off; ` +
 		`set local enable_mergejoin = off; set local enable_bitmapscan = off; set local jit = off; ` +
-		`set local lock_timeout = '3s'; set local idle_in_transaction_session_timeout = '10s'`
+		`set local lock_timeout = '1s'; set local idle_in_transaction_session_timeout = '10s'`
 	beginSQLite = `begin immediate`
+)
+
+// ErrLocked is returned by a turn that waited for a row which somebody else
+// has had locked for a second: one with SkipLocked goes round it. PostgreSQL.
+var ErrLocked = errors.New("a row is locked by another session")
+
+// purpose is what a transaction is for.
+type purpose struct {
+	begin  string // PostgreSQL's
+	engine bool   // on the connections that handlers cannot starve
+	first  bool   // before the others that wait for SQLite's writer
+}
+
+var (
+	ordinary = purpose{begin: beginPostgres}
+	turning  = purpose{begin: beginPostgresTurn, engine: true}
+	renewing = purpose{begin: beginPostgresTurn, engine: true, first: true}
 )
 
 const maxAttempts = 8
@@ -68,13 +85,16 @@ const maxAttempts = 8
 // tried again in place, so do must be repeatable: it may leave nothing behind
 // outside the transaction but what it overwrites.
 func (s *Store) write(ctx context.Context, do func(*tx) error) error {
-	return s.writeOn(ctx, s.read, beginPostgres, do)
+	return s.writeFor(ctx, ordinary, do)
 }
 
-func (s *Store) writeOn(ctx context.Context, db *sqlx.DB, begin string, do func(*tx) error) error {
+func (s *Store) writeFor(ctx context.Context, why purpose, do func(*tx) error) error {
 	for attempt := 1; ; attempt++ {
-		err := s.writeOnce(ctx, db, begin, do)
+		err := s.writeOnce(ctx, why, do)
 		if err == nil || attempt == maxAttempts || !transient(err) || ctx.Err() != nil {
+			if pe, ok := errors.AsType[*pq.Error](err); ok && pe.Code == "55P03" { // lock_not_available
+				err = fmt.Errorf("%w: %w", ErrLocked, err)
+			}
 			return cancelled(ctx, err)
 		}
 		pause(ctx, time.Duration(attempt)*time.Millisecond)
@@ -92,8 +112,8 @@ func pause(ctx context.Context, d time.Duration) {
 	}
 }
 
-func (s *Store) writeOnce(ctx context.Context, db *sqlx.DB, begin string, do func(*tx) error) error {
-	t, err := s.begin(ctx, db, begin)
+func (s *Store) writeOnce(ctx context.Context, why purpose, do func(*tx) error) error {
+	t, err := s.begin(ctx, why)
 	if err != nil {
 		return err
 	}
@@ -116,13 +136,17 @@ func (s *Store) writeOnce(ctx context.Context, db *sqlx.DB, begin string, do fun
 	return nil
 }
 
-func (s *Store) begin(ctx context.Context, db *sqlx.DB, begin string) (*tx, error) {
+func (s *Store) begin(ctx context.Context, why purpose) (*tx, error) {
 	if s.writer != nil {
-		if err := s.writer.lock(ctx); err != nil {
-			return nil, err
+		if !s.writer.line.wait(ctx.Done(), why.first) {
+			return nil, fmt.Errorf("wait for the writer: %w", ctx.Err())
 		}
 		t := &tx{conn: s.writer.conn, writer: s.writer}
-		if err := s.writer.peers.begin(ctx, t); err != nil {
+		err := s.writer.checkFile(s.target.path)
+		if err == nil {
+			err = s.writer.peers.begin(ctx, t)
+		}
+		if err != nil {
 			t.release(ctx)
 			return nil, fmt.Errorf("begin: %w", err)
 		}
@@ -130,13 +154,17 @@ func (s *Store) begin(ctx context.Context, db *sqlx.DB, begin string) (*tx, erro
 	}
 	// The connections of a server that was restarted, or is the primary no
 	// longer, are found out here, one by one: nothing was begun on them.
+	db := s.read
+	if why.engine {
+		db = s.engine
+	}
 	for left := db.Stats().MaxOpenConnections; ; left-- {
 		conn, err := db.Connx(ctx)
 		if err != nil {
 			return nil, fmt.Errorf("connect: %w", err)
 		}
 		t := &tx{conn: conn}
-		if _, err = t.ExecContext(ctx, begin); err == nil {
+		if _, err = t.ExecContext(ctx, why.begin); err == nil {
 			return t, nil
 		}
 		t.discard()
@@ -157,7 +185,7 @@ func (t *tx) release(ctx context.Context) {
 		}
 	}
 	if t.writer != nil {
-		t.writer.unlock()
+		t.writer.line.leave()
 		return
 	}
 	_ = t.conn.Close()
