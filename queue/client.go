@@ -16,9 +16,10 @@ type Clock = clock.Clock
 // A Client stores jobs in a database and answers questions about them. It is
 // safe for concurrent use. One per process is enough.
 type Client struct {
-	store   *store.Store
-	insert  inserter
-	maxArgs int
+	store      *store.Store
+	insert     inserter
+	maxArgs    int
+	middleware []func(Enqueuer) Enqueuer
 }
 
 // inserter is what an enqueue needs of the store.
@@ -31,8 +32,9 @@ type inserter interface {
 type Option func(*options) error
 
 type options struct {
-	store   store.Options
-	maxArgs int
+	store      store.Options
+	maxArgs    int
+	middleware []func(Enqueuer) Enqueuer
 }
 
 // DefaultMaxArgs is how many bytes of arguments a job may have if [WithMaxArgs]
@@ -57,7 +59,7 @@ func Open(ctx context.Context, dsn string, opts ...Option) (*Client, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open: %w", err)
 	}
-	return &Client{store: s, insert: s, maxArgs: o.maxArgs}, nil
+	return &Client{store: s, insert: s, maxArgs: o.maxArgs, middleware: o.middleware}, nil
 }
 
 // WithClock replaces the clocks of the host and of the database, for tests.

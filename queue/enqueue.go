@@ -6,6 +6,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/weirq/weir/internal/store"
 )
@@ -58,6 +59,23 @@ func untilKnown(ctx context.Context, write func(again bool) error) error {
 // ([InvalidError]). After [ErrOutcomeUnknown] the receipt has the id with which
 // to enqueue again.
 func (c *Client) Enqueue(ctx context.Context, job NewJob) (Receipt, error) {
+	if len(c.middleware) == 0 {
+		return c.insertOne(ctx, job)
+	}
+	out, err := c.through(ctx, []NewJob{job}, func(ctx context.Context, jobs []NewJob) ([]Receipt, error) {
+		if len(jobs) != 1 {
+			return c.insertMany(ctx, jobs)
+		}
+		r, err := c.insertOne(ctx, jobs[0])
+		return []Receipt{r}, err
+	})
+	if len(out) == 0 {
+		return Receipt{}, err
+	}
+	return out[0], err
+}
+
+func (c *Client) insertOne(ctx context.Context, job NewJob) (Receipt, error) {
 	stored, err := job.stored(c.maxArgs)
 	if err == nil {
 		err = ctx.Err()
@@ -89,6 +107,10 @@ func (c *Client) Enqueue(ctx context.Context, job NewJob) (Receipt, error) {
 // After [ErrOutcomeUnknown] the receipts have the ids with which to enqueue
 // again.
 func (c *Client) EnqueueMany(ctx context.Context, jobs []NewJob) ([]Receipt, error) {
+	return c.through(ctx, jobs, c.insertMany)
+}
+
+func (c *Client) insertMany(ctx context.Context, jobs []NewJob) ([]Receipt, error) {
 	stored, err := c.check(jobs)
 	if err != nil {
 		return nil, fmt.Errorf("enqueue: %w", err)
@@ -119,7 +141,7 @@ func (c *Client) EnqueueMany(ctx context.Context, jobs []NewJob) ([]Receipt, err
 
 // EnqueueTx stores a job in the caller's own transaction: it is there when that
 // commits, and never was when it is rolled back. Schedulers find it at their
-// next look, within a second.
+// next look, within a second, or at once: see [WithWake].
 //
 // On SQLite a transaction that has written is the only one that may: other
 // enqueues wait for its end, so do not make any from inside it.
@@ -134,6 +156,12 @@ func (c *Client) EnqueueTx(ctx context.Context, tx Tx, job NewJob) (Receipt, err
 // EnqueueManyTx stores jobs in the caller's own transaction, as
 // [Client.EnqueueTx] does one, and answers in their order.
 func (c *Client) EnqueueManyTx(ctx context.Context, tx Tx, jobs []NewJob) ([]Receipt, error) {
+	return c.through(ctx, jobs, func(ctx context.Context, jobs []NewJob) ([]Receipt, error) {
+		return c.insertTx(ctx, tx, jobs)
+	})
+}
+
+func (c *Client) insertTx(ctx context.Context, tx Tx, jobs []NewJob) ([]Receipt, error) {
 	stored, err := c.check(jobs)
 	if err != nil {
 		return nil, fmt.Errorf("enqueue: %w", err)
@@ -141,7 +169,8 @@ func (c *Client) EnqueueManyTx(ctx context.Context, tx Tx, jobs []NewJob) ([]Rec
 	if len(stored) == 0 {
 		return []Receipt{}, nil
 	}
-	inserted, _, err := c.store.InsertTx(ctx, tx, stored)
+	wake := slices.ContainsFunc(jobs, func(j NewJob) bool { return j.Wake })
+	inserted, err := c.store.InsertTx(ctx, tx, stored, wake)
 	if err != nil {
 		return nil, fmt.Errorf("enqueue: %w", err)
 	}

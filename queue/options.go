@@ -81,6 +81,18 @@ func Metadata(m map[string]any) EnqueueOption {
 	}
 }
 
+// WithWake makes a job of EnqueueTx wake schedulers when the caller's
+// transaction commits, on PostgreSQL: without it they find the job at their next
+// look, within half a second. The server lets transactions that notify commit
+// one after the other, so leave it out where many commit at once. Other
+// enqueues wake schedulers by themselves.
+func WithWake() EnqueueOption {
+	return func(j *NewJob) error {
+		j.Wake = true
+		return nil
+	}
+}
+
 // StartBefore sets when the job is no longer worth starting; see [NewJob].
 func StartBefore(t time.Time) EnqueueOption {
 	return func(j *NewJob) error {

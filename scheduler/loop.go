@@ -47,6 +47,7 @@ func (s *Scheduler) drain(ctx context.Context) error {
 		case s.running > 0:
 			s.sleep(ctx, time.Time{})
 		default:
+			s.shedLog.flush(s.log, s.clock.Now(), true)
 			return nil
 		}
 	}
@@ -106,7 +107,7 @@ func (s *Scheduler) abandon(ctx context.Context) error {
 	left := s.held.all()
 	results := slices.Concat(s.results, s.blocked.results)
 	for _, h := range left {
-		results = append(results, s.interrupted(h.row))
+		results = append(results, s.interrupted(h.row, errors.New("the handler did not return")))
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), abandonAfter)
 	defer cancel()
@@ -334,6 +335,7 @@ func (s *Scheduler) turn(ctx context.Context, k *look, sweep bool) error {
 	}
 	s.results = nil
 	s.passedOver(k, out.Postponed)
+	s.tellOthers(ctx, written)
 	s.launch(out.Started, out.At) //nolint:contextcheck // a stop cancels handlers later, by itself
 	if sweep {
 		s.swept(out.Swept)
@@ -342,6 +344,17 @@ func (s *Scheduler) turn(ctx context.Context, k *look, sweep bool) error {
 		s.learn(k, out)
 	}
 	return nil
+}
+
+// tellOthers wakes the schedulers that may wait for a place behind a cap.
+func (s *Scheduler) tellOthers(ctx context.Context, ended []store.Result) {
+	freed := func(r store.Result) bool {
+		l, known := s.lines[r.Line]
+		return known && len(l.gates) > 0
+	}
+	if len(s.gates) > 0 && slices.ContainsFunc(ended, freed) {
+		s.store.Announce(ctx, store.Wake{Look: true})
+	}
 }
 
 // claimed asks for the jobs of a claim until it gets an answer: they hold

@@ -71,10 +71,10 @@ func TestAtTheEndOfTheGraceHandlersAreCancelledAndTheirJobsGoBack(t *testing.T) 
 				require.Empty(t, back.Errors)
 			}
 		}
-		// Five times are enough.
+		// The sixth counts as a failure.
 		e := r.letter(id)
 		require.Equal(t, dlq.Failed, e.Kind)
-		require.Equal(t, "interrupted by stops too often", e.Reason)
+		require.Equal(t, "cut off by a stop, as it was 5 times before: cut off", e.Reason)
 		require.Equal(t, 6, e.Attempts)
 		require.EqualValues(t, 6, r.limit("task:a").Started, "each start took a token")
 	})

@@ -99,6 +99,15 @@ func (s *Scheduler) passedOver(k *look, postponed []store.Result) {
 	}
 }
 
+// heard tells whether this process hears what others make ready.
+func (s *Scheduler) heard(err error) {
+	if err != nil {
+		s.log.Warn("wakeups_lost", "error", err)
+		return
+	}
+	s.log.Info("wakeups_heard")
+}
+
 // shedLog sums up sheds: one line for each limit, once a second at most.
 type shedLog struct {
 	counts map[string]int64

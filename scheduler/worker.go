@@ -124,8 +124,15 @@ func (s *Scheduler) result(ctx context.Context, row store.Job, err error) store.
 		return r
 	}
 	if errors.Is(context.Cause(ctx), errStopped) {
-		return s.interrupted(row)
+		return s.interrupted(row, err)
 	}
+	return s.failed(row, err)
+}
+
+// failed is an attempt that ended with an error: the job is tried again, or it
+// is a dead letter.
+func (s *Scheduler) failed(row store.Job, err error) store.Result {
+	r := resultOf(row)
 	t := s.tasks[row.Task]
 	text := errorText(err)
 	r.Text = text
@@ -158,15 +165,12 @@ func resultOf(row store.Job) store.Result {
 const interruptions = 5
 
 // interrupted gives a job back whose handler was cut off by a stop.
-func (s *Scheduler) interrupted(row store.Job) store.Result {
+func (s *Scheduler) interrupted(row store.Job, err error) store.Result {
+	if row.GivenBack >= interruptions {
+		return s.failed(row, fmt.Errorf("cut off by a stop, as it was %d times before: %w", row.GivenBack, err))
+	}
 	r := resultOf(row)
 	r.Outcome = store.Interrupted
-	if row.GivenBack >= interruptions {
-		r.Outcome, r.Reason = store.Dead, "interrupted by stops too often"
-		r.Errors = store.AppendError(row.Errors.String, store.AttemptError{
-			Attempt: row.Attempt, At: s.clock.Now().UnixMicro(), Error: r.Reason,
-		})
-	}
 	return r
 }
 

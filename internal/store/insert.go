@@ -28,23 +28,22 @@ func (s *Store) Insert(ctx context.Context, jobs []NewJob) ([]Inserted, error) {
 	if err != nil {
 		return nil, fmt.Errorf("insert %d jobs: %w", len(jobs), err)
 	}
-	s.wakes.send(wake)
+	s.Wake(ctx, wake)
 	return out, nil
 }
 
 // InsertTx stores jobs in the caller's transaction. Schedulers find them by
-// looking, or when Wake is called after the commit.
-func (s *Store) InsertTx(ctx context.Context, h Handle, jobs []NewJob) ([]Inserted, Wake, error) {
+// looking; on PostgreSQL, with notify, the caller's commit tells them.
+func (s *Store) InsertTx(ctx context.Context, h Handle, jobs []NewJob, notify bool) ([]Inserted, error) {
 	out, wake, err := s.insert(ctx, h, jobs)
-	if err != nil {
-		return nil, Wake{}, fmt.Errorf("insert %d jobs in the caller's transaction: %w", len(jobs), err)
+	if err == nil && notify && s.target.dialect == Postgres && !wake.empty() {
+		err = s.notify(ctx, h, noticeOf("", wake))
 	}
-	return out, wake, nil
+	if err != nil {
+		return nil, fmt.Errorf("insert %d jobs in the caller's transaction: %w", len(jobs), err)
+	}
+	return out, nil
 }
-
-// Wake tells this process's schedulers about jobs that were committed
-// elsewhere than by Insert.
-func (s *Store) Wake(w Wake) { s.wakes.send(w) }
 
 // insert cuts the jobs where an id comes again: what became of the first one
 // decides about the second.

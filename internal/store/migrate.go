@@ -35,7 +35,7 @@ func OpenForMigration(ctx context.Context, dsn string, create bool) (*Store, err
 	if err != nil {
 		return nil, err
 	}
-	s := &Store{target: t}
+	s := newStore(t)
 	if err := s.connect(ctx, 2, Options{Migrate: create}); err != nil {
 		return nil, errors.Join(err, s.Close())
 	}

@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"crypto/rand"
 	"database/sql"
 	"database/sql/driver"
 	"errors"
@@ -34,9 +35,10 @@ type Store struct {
 	// handlers with many calls under way cannot starve them.
 	engine *sqlx.DB
 
-	texts sync.Map // *statement -> string
-	group group
-	wakes wakes
+	texts   sync.Map // *statement -> string
+	group   group
+	wakes   wakes
+	notices notices
 }
 
 // Options say how a store is opened. The zero value is right for production.
@@ -66,7 +68,8 @@ func Open(ctx context.Context, dsn string, opts Options) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Store{target: t, wrap: opts.Wrap, clock: opts.Clock, fixed: opts.Clock}
+	s := newStore(t)
+	s.wrap, s.clock, s.fixed = opts.Wrap, opts.Clock, opts.Clock
 	if s.clock == nil {
 		s.clock = clock.System{}
 	}
@@ -86,6 +89,10 @@ func Open(ctx context.Context, dsn string, opts Options) (*Store, error) {
 		}
 	}
 	return s, nil
+}
+
+func newStore(t target) *Store {
+	return &Store{target: t, clock: clock.System{}, notices: notices{from: rand.Text(), closing: make(chan struct{})}}
 }
 
 func (s *Store) connect(ctx context.Context, conns int, opts Options) error {
@@ -162,6 +169,7 @@ func (c connector) Driver() driver.Driver                        { return c.driv
 // Close releases the connections. Nothing may be under way.
 func (s *Store) Close() error {
 	s.group.wg.Wait()
+	s.notices.close()
 	var errs []error
 	if s.writer != nil {
 		errs = append(errs, s.writer.close())

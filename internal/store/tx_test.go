@@ -192,7 +192,7 @@ func TestADeadlockWithTheCallersOwnTransactionIsSurvived(t *testing.T) {
 	tx, err := b.beside.BeginTx(t.Context(), nil)
 	require.NoError(t, err)
 	defer tx.Rollback()
-	_, _, err = b.InsertTx(t.Context(), tx, []store.NewJob{first})
+	_, err = b.InsertTx(t.Context(), tx, []store.NewJob{first}, false)
 	require.NoError(t, err)
 	done := make(chan error, 1)
 	ours := []store.NewJob{uniqueJob("a", "2"), uniqueJob("a", "1")}
@@ -203,7 +203,7 @@ func TestADeadlockWithTheCallersOwnTransactionIsSurvived(t *testing.T) {
 	b.blocked(t, 1)
 	_, err = tx.ExecContext(t.Context(), `set local deadlock_timeout = '1h'`) // the other one finds it
 	require.NoError(t, err)
-	_, _, err = b.InsertTx(t.Context(), tx, []store.NewJob{second})
+	_, err = b.InsertTx(t.Context(), tx, []store.NewJob{second}, false)
 	require.NoError(t, err)
 	require.NoError(t, tx.Commit())
 	require.NoError(t, <-done)
