@@ -127,3 +127,30 @@ func TestAnOpenBreakerMakesJobsWaitAndProbesDecide(t *testing.T) {
 		require.Equal(t, []dlq.Group{{Kind: dlq.Failed, Task: "a", Reason: "down", Count: 4}}, stats.Groups, "an open breaker sheds nothing")
 	})
 }
+
+// An attempt from before the breaker opened takes no probe's place, and its
+// end decides nothing.
+func TestOnlyProbesCountAsProbes(t *testing.T) {
+	each(t, func(t *testing.T, r *rig) {
+		s := r.stuck("a", scheduler.MaxRetries(0), scheduler.Breaker{Failures: 1, Window: time.Minute, Open: 30 * time.Second, Probes: 2})
+		r.enqueue("a", numbered(2))
+		stop, done := r.serve()
+		<-s.begun
+		<-s.begun
+		s.answer <- errors.New("down") // one fails and opens it, the other goes on
+		require.Eventually(t, func() bool { return len(r.letters()) == 1 }, time.Minute, time.Millisecond)
+		r.enqueue("a", numbered(5))
+		for range 2 {
+			until(r, time.Second, s.begun)
+		}
+		require.GreaterOrEqual(t, r.clock.Now().Sub(epoch), 30*time.Second)
+		r.clock.Advance(10 * time.Second)
+		s.answer <- nil // the one from before, or a probe: all wait alike
+		stop()
+		for range 2 {
+			s.answer <- nil
+		}
+		require.NoError(t, <-done)
+		require.Empty(t, s.begun, "no third probe")
+	})
+}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"runtime"
 	"strings"
 	"sync"
@@ -219,6 +220,11 @@ type panics struct{}
 
 func (panics) String() string { panic("no text") }
 
+type panickingIsError struct{}
+
+func (panickingIsError) Error() string { return "nothing" }
+func (panickingIsError) Is(error) bool { panic("and like nothing") }
+
 type panickingError struct{}
 
 func (panickingError) Error() string { panic("no text either") }
@@ -244,6 +250,8 @@ func TestAHandlerCannotTakeTheWorkerWithIt(t *testing.T) {
 		{"a timeout that it says nothing of", func(ctx context.Context) error { <-ctx.Done(); return nil }, "timed out after 20ms"},
 		{"an error without a text", func(context.Context) error { return errors.New(" \t\n") }, "an error without a text"},
 		{"an error whose text panics", func(context.Context) error { return panickingError{} }, "an error whose text panics: no text either"},
+		{"a nil pointer as an error", func(context.Context) error { var e *os.PathError; return e }, "an error whose text panics: runtime error: invalid memory address"},
+		{"an error that is nothing", func(context.Context) error { return panickingIsError{} }, "nothing"},
 		{"bytes that are no text", func(context.Context) error { return errors.New("a\x00b\xffc\xc3(d\u2028") }, "a\uFFFDb\uFFFDc\uFFFD(d\u2028"},
 	}
 	each(t, func(t *testing.T, r *rig) {

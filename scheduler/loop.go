@@ -15,6 +15,8 @@ import (
 const (
 	// surveyEvery is how often a process looks for what others wrote.
 	surveyEvery = 500 * time.Millisecond
+	// sweepAgain is when a sweep that could take nothing is tried again.
+	sweepAgain = 100 * time.Millisecond
 	// company is how long a result waits for others to be written with.
 	company = 200 * time.Microsecond
 	// abandonAfter is how long a stop waits for handlers whose contexts it
@@ -47,7 +49,6 @@ func (s *Scheduler) drain(ctx context.Context) error {
 		case s.running > 0:
 			s.sleep(ctx, time.Time{})
 		default:
-			s.shedLog.flush(s.log, s.clock.Now(), true)
 			return nil
 		}
 	}
@@ -71,7 +72,7 @@ func (s *Scheduler) stop(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, s.config.grace+2*abandonAfter)
 	defer cancel()
 	cancelAt := s.clock.Now().Add(s.config.grace)
-	cancelled := false
+	cancelled, idle := false, false
 	for {
 		if busy := s.step(ctx, false); busy {
 			continue
@@ -82,6 +83,9 @@ func (s *Scheduler) stop(ctx context.Context) error {
 			return nil
 		}
 		now := s.clock.Now()
+		if s.running == 0 && !idle { // only results are left, and they cannot be written
+			idle, cancelled, cancelAt = true, true, now.Add(abandonAfter)
+		}
 		switch {
 		case now.Before(cancelAt):
 		case !cancelled:
@@ -104,7 +108,9 @@ func (s *Scheduler) stop(ctx context.Context) error {
 
 // abandon gives back the jobs of handlers that do not return.
 func (s *Scheduler) abandon(ctx context.Context) error {
-	left := s.held.all()
+	s.collect()
+	left := slices.DeleteFunc(s.held.all(), func(j *heldJob) bool { return j.reported.Load() })
+	unwritten := len(s.results) + len(s.blocked.results)
 	results := slices.Concat(s.results, s.blocked.results)
 	for _, h := range left {
 		results = append(results, s.interrupted(h.row, errors.New("the handler did not return")))
@@ -112,7 +118,13 @@ func (s *Scheduler) abandon(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), abandonAfter)
 	defer cancel()
 	_, err := s.store.Turn(ctx, store.TurnRequest{Results: results})
-	return errors.Join(fmt.Errorf("stop: %d handlers did not return after their contexts were cancelled; their jobs are given back", len(left)), err)
+	if err != nil {
+		return fmt.Errorf("stop: %d results were not written, and %d jobs are not given back: their leases run out: %w", unwritten, len(left), err)
+	}
+	if len(left) == 0 {
+		return nil
+	}
+	return fmt.Errorf("stop: %d handlers did not return after their contexts were cancelled; their jobs are given back", len(left))
 }
 
 // step does what there is to do now, and tells whether there may be more.
@@ -127,7 +139,8 @@ func (s *Scheduler) step(ctx context.Context, starting bool) bool {
 		s.results = append(s.results, s.blocked.results...)
 		s.blocked.results, s.blocked.retryAt = nil, time.Time{}
 	}
-	if starting && !now.Before(s.surveyAt) {
+	// Leases are taken back only by what was just read of the clock.
+	if starting && (!now.Before(s.surveyAt) || due(s.leaseAt, now)) {
 		if err := s.survey(ctx); err != nil {
 			s.fail("survey", err)
 			return false
@@ -155,6 +168,7 @@ func (s *Scheduler) collect() {
 		// The database is told of claims as a set: what was started anew here
 		// must not be taken for the attempt that ended.
 		if j, ok := s.latest[r.ID]; ok && j.row.Claim.Int64 != r.Claim {
+			s.forget(r)
 			s.refuse(r)
 			continue
 		}
@@ -171,6 +185,14 @@ func (s *Scheduler) collect() {
 	}
 }
 
+// forget ends what is known here of an attempt.
+func (s *Scheduler) forget(r store.Result) {
+	s.held.remove(store.Held{ID: r.ID, Claim: r.Claim})
+	if j, ok := s.latest[r.ID]; ok && j.row.Claim.Int64 == r.Claim {
+		delete(s.latest, r.ID)
+	}
+}
+
 // soon notes that a scheduled job is due at a time.
 func (s *Scheduler) soon(at time.Time) {
 	if s.dueAt.IsZero() || at.Before(s.dueAt) {
@@ -182,11 +204,15 @@ func (s *Scheduler) soon(at time.Time) {
 // the handlers are quicker than the database. This wait is real time: under an
 // injected clock nobody would end it.
 func (s *Scheduler) gather() {
-	for want := s.config.concurrency / 4; s.running > 0 && len(s.results) > 0 && len(s.results) < want; {
-		fired, release := clock.System{}.Timer(company)
+	want := s.config.concurrency / 4
+	if s.running == 0 || len(s.results) == 0 || len(s.results) >= want {
+		return
+	}
+	fired, release := clock.System{}.Timer(company)
+	defer release()
+	for s.running > 0 && len(s.results) < want {
 		select {
 		case <-s.mail.bell:
-			release()
 			before := len(s.results)
 			s.collect()
 			if len(s.results) == before {
@@ -204,16 +230,22 @@ func (s *Scheduler) survey(ctx context.Context) error {
 	for i, l := range s.limits {
 		names[i] = l.Name
 	}
-	at := s.clock.Now()
+	at, elapsed := s.clock.Now(), clock.Elapsed(s.clock)
+	ctx, cancel := context.WithTimeout(ctx, s.config.lease)
+	defer cancel()
 	seen, err := s.store.Survey(ctx, slices.Collect(maps.Keys(s.tasks)), names)
 	if err != nil {
 		return err
 	}
+	s.paused = seen.Paused
+	s.watchClock(seen.Now, elapsed)
 	s.arrive(seen.Lines)
-	s.dueAt, s.leaseAt, s.expiryAt = local(seen.Due, seen.Now, at), local(seen.Lease, seen.Now, at), local(seen.Expiry, seen.Now, at)
-	for _, l := range s.lines {
-		_, l.paused = seen.Paused[l.Queue]
-		l.blocked = false
+	s.dueAt, s.leaseAt, s.expiryAt = local(seen.Due, seen.Now, at), s.leaseEnd(local(seen.Lease, seen.Now, at)), local(seen.Expiry, seen.Now, at)
+	for key, l := range s.lines {
+		_, l.paused = s.paused[l.Queue]
+		if l.blocked = false; !l.ready {
+			delete(s.lines, key) // a queue may be used once
+		}
 	}
 	for _, l := range s.limits {
 		l.heldUntil = time.Time{}
@@ -297,10 +329,12 @@ func (s *Scheduler) outcomes(k *look) (gates []*gate) {
 
 // turn writes results and runs a look, in one transaction.
 func (s *Scheduler) turn(ctx context.Context, k *look, sweep bool) error {
-	req := store.TurnRequest{Results: s.results, Sweep: sweep, Lease: s.config.lease, SkipLocked: s.clock.Now().Before(s.blocked.until)}
+	req := store.TurnRequest{Results: s.results, Sweep: sweep, Lease: s.config.lease}
+	now := s.clock.Now()
+	req.SkipLocked, req.KeepLeases = now.Before(s.blocked.until), !due(s.leaseAt, now)
 	if k != nil {
 		req.Claim = int64(s.config.random() >> 1)
-		req.Admit = k
+		req.Admit, req.More = k, k.more
 		for _, l := range k.limits {
 			req.Limits = append(req.Limits, l.limit.Declared)
 		}
@@ -331,7 +365,7 @@ func (s *Scheduler) turn(ctx context.Context, k *look, sweep bool) error {
 	}
 	s.count(ctx, written, out.Refused)
 	for _, r := range written {
-		delete(s.latest, r.ID)
+		s.forget(r)
 	}
 	s.results = nil
 	s.passedOver(k, out.Postponed)
@@ -384,7 +418,17 @@ func (s *Scheduler) swept(w store.Swept) {
 	if w.Lost+w.Dead > 0 {
 		s.log.Warn("leases_lost", "back_in_line", w.Lost, "dead", w.Dead)
 	}
-	s.dueAt, s.leaseAt, s.expiryAt = local(w.Due, w.Now, w.At), local(w.Lease, w.Now, w.At), local(w.Expiry, w.Now, w.At)
+	s.dueAt, s.leaseAt, s.expiryAt = local(w.Due, w.Now, w.At), s.leaseEnd(local(w.Lease, w.Now, w.At)), local(w.Expiry, w.Now, w.At)
+	if w.Promoted+w.Lost+w.Dead+w.Expired == 0 {
+		// What is due is locked by another session, such as another process's
+		// sweep.
+		again := w.At.Add(sweepAgain)
+		for _, at := range []*time.Time{&s.dueAt, &s.leaseAt, &s.expiryAt} {
+			if !at.IsZero() && at.Before(again) {
+				*at = again
+			}
+		}
+	}
 }
 
 // learn takes over what a look found out about lines and limits.

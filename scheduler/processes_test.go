@@ -249,7 +249,10 @@ func TestEightProcessesSpendNoTokenTwice(t *testing.T) {
 		started, _ := readLedger(t, c.Ledger)
 		require.Len(t, started, 100)
 		var waiting, deferrals, deferred, looks int64
-		require.NoError(t, raw.QueryRowContext(t.Context(), `select count(*), sum(deferrals) from weir_jobs where state = 0 and attempt = 0`).Scan(&waiting, &deferrals))
+		require.NoError(t, raw.QueryRowContext(t.Context(), `select count(*) from weir_jobs where state = 0 and attempt = 0`).Scan(&waiting))
+		// On a busy machine some have lost their leases, and wait again.
+		require.NoError(t, raw.QueryRowContext(t.Context(),
+			`select sum(deferrals) from (select deferrals from weir_jobs union all select deferrals from weir_history) j`).Scan(&deferrals))
 		require.EqualValues(t, 220, waiting)
 		require.NoError(t, raw.QueryRowContext(t.Context(),
 			`select deferred, (held_from - $1) / 1000000 + 2 from weir_limits where name = 'task:limited'`, grants[0]).Scan(&deferred, &looks))

@@ -34,6 +34,7 @@ type Scheduler struct {
 
 	mu      sync.Mutex // guards started and stopped
 	started bool
+	serving bool
 
 	// What follows belongs to the goroutine that runs the loop.
 	lines    map[store.Line]*line
@@ -47,8 +48,11 @@ type Scheduler struct {
 	shedLog  shedLog
 	trouble  trouble
 	blocked  blocked
+	pulse    pulse
+	paused   map[string]struct{} // queues, as of the last survey
 
 	mail        mail
+	renewNow    chan struct{} // holds one ring: somebody's job may be lost
 	held        heldJobs
 	subscribers subscribers
 	work        sync.WaitGroup // handlers
@@ -67,6 +71,7 @@ func New(client *queue.Client, opts ...Option) (*Scheduler, error) {
 	}
 	s.clock = s.store.Clock()
 	s.mail.init()
+	s.renewNow = make(chan struct{}, 1)
 	s.held.jobs = map[store.Held]*heldJob{}
 	errs := make([]error, 0, len(opts))
 	for _, o := range opts {
@@ -145,8 +150,10 @@ func (s *Scheduler) Drain(ctx context.Context) error {
 	if err := s.begin(ctx); err != nil && !errors.Is(err, ErrRunning) {
 		return err
 	}
-	s.surveyAt = time.Time{}
-	return s.serve(ctx, s.drain)
+	return s.serve(ctx, func(ctx context.Context) error {
+		s.surveyAt = time.Time{}
+		return s.drain(ctx)
+	})
 }
 
 // begin checks and registers, once.
@@ -188,7 +195,11 @@ func declared(limits []*limit) []store.Declared {
 // serve runs a loop with what it needs beside it: news of this process's
 // enqueues, and the renewal of leases. It waits for all of it.
 func (s *Scheduler) serve(ctx context.Context, loop func(context.Context) error) error {
-	defer s.store.OnWake(s.mail.arrive)()
+	if !s.setServing(true) {
+		return ErrRunning
+	}
+	defer s.setServing(false)
+	defer s.store.OnWake(s.news)()
 	var beside sync.WaitGroup
 	renewing, stop := context.WithCancel(context.WithoutCancel(ctx))
 	beside.Go(func() { s.renewLeases(renewing) })
@@ -198,4 +209,24 @@ func (s *Scheduler) serve(ctx context.Context, loop func(context.Context) error)
 	stop()
 	beside.Wait()
 	return err
+}
+
+// setServing tells whether it changed anything.
+func (s *Scheduler) setServing(serving bool) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	changed := s.serving != serving
+	s.serving = serving
+	return changed
+}
+
+// news passes on what somebody made ready.
+func (s *Scheduler) news(w store.Wake) {
+	if w.Cancelled {
+		select {
+		case s.renewNow <- struct{}{}:
+		default:
+		}
+	}
+	s.mail.arrive(w)
 }

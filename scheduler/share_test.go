@@ -114,7 +114,7 @@ func TestItDoesNotMatterHowOftenALimitIsAsked(t *testing.T) {
 				// A limit under which only drop tasks wait is asked at every
 				// arrival: here more arrive each time than it has tokens for.
 				k := &look{slots: 100_000}
-				k.lines = []*lookLine{{Line: store.Line{Task: "a"}, drop: true, limits: []int{0}, share: 100_000}}
+				k.lines = []*lookLine{{Line: store.Line{Task: "a"}, drop: true, limits: []int{0}}}
 				k.limits = []*lookLimit{{declared: limit, mode: DeferSecond}}
 				arrivals := make([]store.Candidate, int(float64(every.Microseconds())*perMicro)+2)
 				starts, now := 0, simStart

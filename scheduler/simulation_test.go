@@ -197,14 +197,21 @@ func (p *process) look() bool {
 	asks := k.Ask(p.w.now, store.Locked{Limits: rows})
 	read := make([][]store.Candidate, len(asks))
 	jobs := map[int64]*simJob{}
-	for i, a := range asks {
-		for _, j := range p.w.lines[a.Line] {
-			if len(read[i]) == a.Max {
-				break
-			}
-			if !a.Fresh || !j.Granted {
-				read[i] = append(read[i], j.Candidate)
-				jobs[j.ID] = j
+	for i := range asks {
+		asks[i].Of = i
+	}
+	for ; len(asks) > 0; asks = k.more(read) {
+		for _, a := range asks {
+			left := a.Max
+			for _, j := range p.w.lines[a.Line] {
+				if left == 0 {
+					break
+				}
+				if (!a.Fresh || !j.Granted) && (a.After == nil || byPlace(j.Candidate, *a.After) > 0) {
+					read[a.Of] = append(read[a.Of], j.Candidate)
+					jobs[j.ID] = j
+					left--
+				}
 			}
 		}
 	}

@@ -63,8 +63,8 @@ func (s *Scheduler) handle(ctx context.Context, j *heldJob) {
 		if p := recover(); p != nil {
 			err = fmt.Errorf("panic: %v\n%s", p, debug.Stack())
 		}
-		s.held.remove(j.key())
-		r := s.result(ctx, j.row, err)
+		r := s.settle(ctx, j.row, err)
+		j.reported.Store(true)
 		j.cancel(context.Canceled)
 		s.mail.report(r)
 	}()
@@ -111,6 +111,17 @@ func (s *Scheduler) attempt(ctx context.Context, row store.Job) error {
 		return cause
 	}
 	return fmt.Errorf("%w: %w", cause, err)
+}
+
+// settle is result, for any error: the methods of one may panic, as those of a
+// nil pointer do.
+func (s *Scheduler) settle(ctx context.Context, row store.Job, err error) (r store.Result) {
+	defer func() {
+		if p := recover(); p != nil {
+			r = s.failed(row, errors.New(safeText(err)))
+		}
+	}()
+	return s.result(ctx, row, err)
 }
 
 // result turns the end of an attempt into what is written.

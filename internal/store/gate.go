@@ -13,6 +13,8 @@ type Gate struct {
 	WindowFrom int64  `db:"window_from" json:"window_from"`
 	OpenedAt   int64  `db:"opened_at"   json:"opened_at"`
 	OpenUntil  int64  `db:"open_until"  json:"open_until"` // 0: the breaker is closed
+	// Probing is how many jobs run that were started since OpenUntil.
+	Probing int `db:"-" json:"-"`
 	// Busy: the row is locked by another session and was not read.
 	Busy bool `db:"-" json:"-"`
 }
@@ -44,6 +46,21 @@ select g.*, coalesce($2::bigint, ` + pgNow + `) as now from g`,
 // The lease index holds just the running jobs.
 var runningSQL = &statement{postgres: `
 select task, queue, count(*) as running from weir_jobs where lease_until > $1 and state = 1 group by task, queue`}
+
+// Of the jobs that run, those that were started since a breaker let probes
+// start.
+var probingSQL = &statement{
+	postgres: `
+select g.name, count(*) as running from weir_gates g join weir_jobs j on j.task = substr(g.name, 6)
+where g.open_until > 0 and g.name = any(array(select value from json_array_elements_text($2::json)))
+  and j.lease_until > $1 and j.state = 1 and j.started_at >= g.open_until
+group by g.name`,
+	sqlite: `
+select g.name, count(*) as running from weir_gates g join weir_jobs j on j.task = substr(g.name, 6)
+where g.open_until > 0 and g.name in (select value from json_each($2))
+  and j.lease_until > $1 and j.state = 1 and j.started_at >= g.open_until
+group by g.name`,
+}
 
 // lockGates locks the rows of gates in the order of their names, reads the
 // clock, and counts the jobs that run behind them. Whoever starts such a job
@@ -80,6 +97,21 @@ func (s *Store) lockGates(ctx context.Context, t *tx, names []string, now int64,
 	counts, err := selectRows[LineCount](ctx, t, s.text(runningSQL), now)
 	if err != nil {
 		return nil, nil, 0, fmt.Errorf("count running jobs: %w", err)
+	}
+	half := func(g Gate) bool { return g.OpenUntil > 0 && g.OpenUntil <= now }
+	if !slices.ContainsFunc(gates, half) {
+		return gates, counts, now, nil
+	}
+	probing, err := selectRows[struct {
+		Name    string `db:"name"`
+		Running int    `db:"running"`
+	}](ctx, t, s.text(probingSQL), now, document(names))
+	if err != nil {
+		return nil, nil, 0, fmt.Errorf("count probes: %w", err)
+	}
+	for _, p := range probing {
+		i, _ := slices.BinarySearch(names, p.Name)
+		gates[i].Probing = p.Running
 	}
 	return gates, counts, now, nil
 }

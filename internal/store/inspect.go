@@ -103,6 +103,9 @@ func (s *Store) Cancel(ctx context.Context, uid string) (bool, error) {
 	if err != nil {
 		return false, fmt.Errorf("cancel job %s: %w", uid, err)
 	}
+	if n > 0 {
+		s.Wake(ctx, Wake{Cancelled: true})
+	}
 	return n > 0, nil
 }
 

@@ -42,19 +42,20 @@ type notice struct {
 	Lines [][2]string `json:"lines,omitempty"` // task, queue
 	Due   int64       `json:"due,omitempty"`
 	Look  bool        `json:"look,omitempty"`
+	Gone  bool        `json:"cancelled,omitempty"`
 	Test  int         `json:"test,omitempty"` // of the channel, by its number
 }
 
 func (n notice) text() string {
 	doc, _ := json.Marshal(n) //nolint:errchkjson // texts and numbers always encode
 	if len(doc) > largestNotice {
-		return notice{From: n.From, Look: true}.text()
+		return notice{From: n.From, Look: true, Gone: n.Gone}.text()
 	}
 	return string(doc)
 }
 
 func noticeOf(from string, w Wake) notice {
-	n := notice{From: from, Due: w.Due, Look: w.Look}
+	n := notice{From: from, Due: w.Due, Look: w.Look, Gone: w.Cancelled}
 	for _, l := range w.Lines {
 		n.Lines = append(n.Lines, [2]string{l.Task, l.Queue})
 	}
@@ -62,7 +63,7 @@ func noticeOf(from string, w Wake) notice {
 }
 
 func (n notice) wake() Wake {
-	w := Wake{Due: n.Due, Look: n.Look}
+	w := Wake{Due: n.Due, Look: n.Look, Cancelled: n.Gone}
 	for _, l := range n.Lines {
 		w.Lines = append(w.Lines, Line{Task: l[0], Queue: l[1]})
 	}

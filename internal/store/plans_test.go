@@ -151,7 +151,7 @@ var intended = []struct {
 	postgres      []string
 	sqlite        []string
 }{
-	{"candidates", `^select (l\.n - 1|\?6),`, []string{"weir_jobs_line"}, []string{"weir_jobs_line"}},
+	{"candidates", `^select (l\.n|\?9), (j\.)?id`, []string{"weir_jobs_line"}, []string{"weir_jobs_line"}},
 	{"start", `^update weir_jobs set state = 1`, []string{"weir_jobs_pkey"}, []string{"primary key"}},
 	{"defer", `^update weir_jobs set run_at`, []string{"weir_jobs_pkey"}, []string{"primary key"}},
 	{"shed", `insert into weir_dead [^']*'shed'`, []string{"weir_jobs_pkey"}, []string{"primary key"}},
@@ -161,7 +161,7 @@ var intended = []struct {
 	{"promote", `^update weir_jobs set state = 0`, []string{"weir_jobs_pkey", "weir_jobs_scheduled"}, []string{"primary key", "weir_jobs_scheduled"}},
 	{"lapsed", `^select id, uid, task, queue, claim, attempt, given_back`, []string{"weir_jobs_lease"}, []string{"weir_jobs_lease"}},
 	{"next", `^select \(select min\(run_at\)`, []string{"weir_jobs_expiry", "weir_jobs_lease", "weir_jobs_scheduled"}, []string{"weir_jobs_expiry", "weir_jobs_lease", "weir_jobs_scheduled"}},
-	{"renew", `^(update|with)[^$?]*(set lease_until|running as)`, []string{"weir_jobs_pkey"}, []string{"primary key"}},
+	{"renew", `^(update weir_jobs set lease_until|with mine as )`, []string{"weir_jobs_pkey"}, []string{"primary key"}},
 	{"claimed", `^select id, uid, [^$?]* where lease_until is not null and claim`, []string{"weir_jobs_lease"}, []string{"weir_jobs_lease"}},
 	{
 		"survey", `^with recursive l`,

@@ -67,7 +67,7 @@ from weir_jobs where lease_until <= $1 and state = 1 and claim is not null order
 }
 
 // sweep promotes scheduled jobs and takes back jobs whose lease ran out.
-func (s *Store) sweep(ctx context.Context, t *tx) (out Swept, err error) {
+func (s *Store) sweep(ctx context.Context, t *tx, keepLeases bool) (out Swept, err error) {
 	lines := map[Line]struct{}{}
 	if out.Expired, err = s.expire(ctx, t); err != nil {
 		return out, err
@@ -81,12 +81,36 @@ func (s *Store) sweep(ctx context.Context, t *tx) (out Swept, err error) {
 	}
 	out.Promoted = len(due)
 
+	if !keepLeases {
+		if err := s.reclaim(ctx, t, &out, lines); err != nil {
+			return out, fmt.Errorf("take back lost leases: %w", err)
+		}
+	}
+	for l := range lines {
+		out.Lines = append(out.Lines, l)
+	}
+	next, err := selectRows[struct {
+		Due    sql.NullInt64 `db:"due"`
+		Lease  sql.NullInt64 `db:"lease"`
+		Expiry sql.NullInt64 `db:"expiry"`
+		Now    int64         `db:"now"`
+	}](ctx, t, s.text(nextSQL), s.given())
+	if err != nil {
+		return out, fmt.Errorf("look for the next scheduled job: %w", err)
+	}
+	out.At = s.clock.Now()
+	out.Due, out.Lease, out.Expiry, out.Now = next[0].Due.Int64, next[0].Lease.Int64, next[0].Expiry.Int64, next[0].Now
+	return out, nil
+}
+
+// reclaim takes back jobs whose lease ran out.
+func (s *Store) reclaim(ctx context.Context, t *tx, out *Swept, lines map[Line]struct{}) error {
 	lapsed, err := selectRows[struct {
 		Job
 		Now int64 `db:"now"`
 	}](ctx, t, s.text(lapsedSQL), s.given(), reclaimRows)
 	if err != nil {
-		return out, fmt.Errorf("look for lost leases: %w", err)
+		return err
 	}
 	results := make([]Result, 0, len(lapsed))
 	for _, j := range lapsed {
@@ -105,24 +129,8 @@ func (s *Store) sweep(ctx context.Context, t *tx) (out Swept, err error) {
 		}
 		results = append(results, r)
 	}
-	if _, err := s.writeResults(ctx, t, results); err != nil {
-		return out, fmt.Errorf("take back lost leases: %w", err)
-	}
-	for l := range lines {
-		out.Lines = append(out.Lines, l)
-	}
-	next, err := selectRows[struct {
-		Due    sql.NullInt64 `db:"due"`
-		Lease  sql.NullInt64 `db:"lease"`
-		Expiry sql.NullInt64 `db:"expiry"`
-		Now    int64         `db:"now"`
-	}](ctx, t, s.text(nextSQL), s.given())
-	if err != nil {
-		return out, fmt.Errorf("look for the next scheduled job: %w", err)
-	}
-	out.At = s.clock.Now()
-	out.Due, out.Lease, out.Expiry, out.Now = next[0].Due.Int64, next[0].Lease.Int64, next[0].Expiry.Int64, next[0].Now
-	return out, nil
+	_, err = s.writeResults(ctx, t, results)
+	return err
 }
 
 var nextSQL = &statement{
@@ -150,24 +158,31 @@ func AppendError(list string, e AttemptError) string {
 	return string(doc)
 }
 
-// A job that another session has locked keeps its lease as it is: it cannot be
-// taken back either.
+// A lease is written again when a quarter of it is over, or when a clock that
+// stepped made it longer than it is. A job that another session has locked
+// keeps its lease as it is: it cannot be taken back either.
 var renewSQL = &statement{
 	postgres: `
-with running as materialized (
-    select id, claim from weir_jobs where id = any($1::bigint[]) and ` + pgSeal + ` = any($2::bigint[]) and state = 1
-), mine as materialized (
-    select id from weir_jobs where id = any(array(select id from running)) order by id for update skip locked
-), renewed as (
-    update weir_jobs set lease_until = (select coalesce($3::bigint, ` + pgNow + `)) + $4
-    where id = any(array(select id from mine)) and ` + pgSeal + ` = any($2::bigint[]) and state = 1
-    returning id
+with mine as materialized (
+    select id from weir_jobs where id = any($1::bigint[]) and ` + pgSeal + ` = any($2::bigint[]) and state = 1
+    and coalesce(lease_until, 0) - (select coalesce($3::bigint, ` + pgNow + `)) not between $4::bigint * 3 / 4 and $4::bigint
+    order by id for update skip locked
 )
-select r.id, r.claim, exists (select 1 from renewed n where n.id = r.id) as renewed from running r`,
+update weir_jobs set lease_until = (select coalesce($3::bigint, ` + pgNow + `)) + $4::bigint
+where id = any(array(select id from mine)) and ` + pgSeal + ` = any($2::bigint[]) and state = 1
+returning id, claim`,
 	sqlite: `
 update weir_jobs set lease_until = $3 + $4
 where id in (select value from json_each($1)) and ` + sqliteSeal + ` in (select value from json_each($2)) and state = 1
-returning id, claim, true as renewed`,
+  and lease_until - $3 not between $4 * 3 / 4 and $4
+returning id, claim`,
+}
+
+var stillHeldSQL = &statement{
+	postgres: `select id, claim from weir_jobs where id = any($1::bigint[]) and ` + pgSeal + ` = any($2::bigint[]) and state = 1`,
+	sqlite: `
+select id, claim from weir_jobs
+where id in (select value from json_each($1)) and ` + sqliteSeal + ` in (select value from json_each($2)) and state = 1`,
 }
 
 // Held names a running job by its id and the claim that started it.
@@ -177,8 +192,8 @@ type Held struct {
 }
 
 // Renew extends the leases of the jobs named and returns those that are still
-// this process's, and whether their leases were extended: that of a job which
-// another session has locked is not.
+// this process's, and whether their leases were written anew: those that are
+// young, and those of jobs which another session has locked, are not.
 func (s *Store) Renew(ctx context.Context, held []Held, lease int64) (map[Held]bool, error) {
 	kept := make(map[Held]bool, len(held))
 	set := make([]Result, len(held))
@@ -187,16 +202,20 @@ func (s *Store) Renew(ctx context.Context, held []Held, lease int64) (map[Held]b
 	}
 	ids, seals := seals(set)
 	err := s.writeFor(ctx, renewing, func(t *tx) error {
-		rows, err := selectRows[struct {
-			Held
-			Renewed bool `db:"renewed"`
-		}](ctx, t, s.text(renewSQL), s.ids(ids), s.ids(seals), s.given(), lease)
+		renewed, err := selectRows[Held](ctx, t, s.text(renewSQL), s.ids(ids), s.ids(seals), s.given(), lease)
+		if err != nil {
+			return err
+		}
+		rest, err := selectRows[Held](ctx, t, s.text(stillHeldSQL), s.ids(ids), s.ids(seals))
 		if err != nil {
 			return err
 		}
 		clear(kept)
-		for _, r := range rows {
-			kept[r.Held] = r.Renewed
+		for _, h := range rest {
+			kept[h] = false
+		}
+		for _, h := range renewed {
+			kept[h] = true
 		}
 		return nil
 	})

@@ -58,12 +58,12 @@ const (
 	beginPostgres     = `begin isolation level read committed read write`
 	beginPostgresTurn = beginPostgres + `; set local enable_seqscan = off; set local enable_hashjoin = off; ` +
 		`set local enable_mergejoin = off; set local enable_bitmapscan = off; set local jit = off; ` +
-		`set local lock_timeout = '1s'; set local idle_in_transaction_session_timeout = '10s'`
+		`set local lock_timeout = '3s'; set local idle_in_transaction_session_timeout = '10s'`
 	beginSQLite = `begin immediate`
 )
 
 // ErrLocked is returned by a turn that waited for a row which somebody else
-// has had locked for a second: one with SkipLocked goes round it. PostgreSQL.
+// has had locked for three seconds: one with SkipLocked goes round it. PostgreSQL.
 var ErrLocked = errors.New("a row is locked by another session")
 
 // purpose is what a transaction is for.

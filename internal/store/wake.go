@@ -12,16 +12,17 @@ type Wake struct {
 	// Look: limits or queues were paused, resumed or changed, or a cap has room
 	// again.
 	Look bool
+	// Cancelled: a job was cancelled that may be running.
+	Cancelled bool
 }
 
-func (w Wake) empty() bool { return len(w.Lines) == 0 && w.Due == 0 && !w.Look }
+func (w Wake) empty() bool { return len(w.Lines) == 0 && w.Due == 0 && !w.Look && !w.Cancelled }
 
 // News sums up wakes until they are taken. The zero value is empty. It is not
 // safe for concurrent use.
 type News struct {
 	lines map[Line]struct{}
-	due   int64
-	look  bool
+	rest  Wake // but for the lines
 }
 
 // Add makes the news say what w says, too.
@@ -32,20 +33,20 @@ func (n *News) Add(w Wake) {
 	for _, l := range w.Lines {
 		n.lines[l] = struct{}{}
 	}
-	if w.Due != 0 && (n.due == 0 || w.Due < n.due) {
-		n.due = w.Due
+	if w.Due != 0 && (n.rest.Due == 0 || w.Due < n.rest.Due) {
+		n.rest.Due = w.Due
 	}
-	n.look = n.look || w.Look
+	n.rest.Look, n.rest.Cancelled = n.rest.Look || w.Look, n.rest.Cancelled || w.Cancelled
 }
 
 // Take empties the news.
 func (n *News) Take() Wake {
-	w := Wake{Due: n.due, Look: n.look}
+	w := n.rest
 	for l := range n.lines {
 		w.Lines = append(w.Lines, l)
 	}
 	clear(n.lines)
-	n.due, n.look = 0, false
+	n.rest = Wake{}
 	return w
 }
 
