@@ -70,13 +70,17 @@ func WithClock(c Clock) Option {
 	}
 }
 
-// WithMaxArgs sets how many bytes of arguments a job may have, at least 1.
-// Default: 1 MiB. Large payloads belong in a store of their own, with the job
-// naming them: every start reads the arguments.
+// LargestMaxArgs is the most that [WithMaxArgs] takes: both databases store so
+// much, and hand it out, in one piece.
+const LargestMaxArgs = 64 << 20
+
+// WithMaxArgs sets how many bytes of arguments a job may have, from 1 to
+// [LargestMaxArgs]. Default: 1 MiB. Large payloads belong in a store of their
+// own, with the job naming them: every start reads the arguments.
 func WithMaxArgs(bytes int) Option {
 	return func(o *options) error {
-		if bytes < 1 {
-			return &InvalidError{Field: "max args", Value: strconv.Itoa(bytes), Problem: "use at least 1 byte"}
+		if bytes < 1 || bytes > LargestMaxArgs {
+			return &InvalidError{Field: "max args", Value: strconv.Itoa(bytes), Problem: fmt.Sprintf("use 1 to %d bytes", LargestMaxArgs)}
 		}
 		o.maxArgs = bytes
 		return nil

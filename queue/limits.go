@@ -3,6 +3,7 @@ package queue
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -38,6 +39,9 @@ type LimitInfo struct {
 	// OverrideUntil is when an override ends; zero: when it is unset.
 	OverrideUntil  time.Time `json:"override_until,omitzero"`
 	OverrideReason string    `json:"override_reason,omitzero"`
+	// Problem says what in the limit's row cannot be read; empty: nothing. A
+	// rate that is not there is written anew at the limit's next look.
+	Problem string `json:"problem,omitzero"`
 
 	Tasks  []string `json:"-"` // what it covers
 	Queues []string `json:"-"`
@@ -88,10 +92,7 @@ func (c *Client) limits(ctx context.Context, wanted func(name string) bool) ([]L
 		if !wanted(rows[i].Name) {
 			continue
 		}
-		info, err := newLimitInfo(&rows[i], now)
-		if err != nil {
-			return nil, err
-		}
+		info := newLimitInfo(&rows[i], now)
 		for _, l := range lines {
 			if slices.Contains(info.Tasks, l.Task) || slices.Contains(info.Queues, l.Queue) {
 				info.Waiting += l.Waiting
@@ -103,24 +104,24 @@ func (c *Client) limits(ctx context.Context, wanted func(name string) bool) ([]L
 	return out, nil
 }
 
-func newLimitInfo(row *store.Limit, now int64) (LimitInfo, error) {
-	b, err := row.Bucket()
-	if err != nil {
-		return LimitInfo{}, err
-	}
+// newLimitInfo shows what of a row can be read: a damaged one must not hide the
+// others.
+func newLimitInfo(row *store.Limit, now int64) LimitInfo {
 	info := LimitInfo{
 		Name: row.Name, Strategy: "token_bucket", Source: SourceDeclared,
 		Deferred: row.Deferred, Shed: row.Shed, Started: row.Started, Paused: row.Paused,
 	}
+	b, problem := row.Bucket()
 	b, _ = b.Refill(now)
 	if row.Rate.Valid && (!row.OverUntil.Valid || row.OverUntil.Int64 > now) {
-		// It holds from the next look; what is there by then is kept.
 		over, err := bucket.NewLimit(row.Rate.String, row.OverBurst.Int64)
 		if err != nil {
-			return LimitInfo{}, fmt.Errorf("limit %s: its override: %w", quote(row.Name), err)
+			problem = errors.Join(problem, fmt.Errorf("its override is not obeyed: %w", err))
+		} else {
+			// It holds from the next look; what is there by then is kept.
+			b = b.Switch(over)
+			info.Source, info.OverrideUntil, info.OverrideReason = SourceOverride, wire.NullTime(row.OverUntil), row.OverReason.String
 		}
-		b = b.Switch(over)
-		info.Source, info.OverrideUntil, info.OverrideReason = SourceOverride, wire.NullTime(row.OverUntil), row.OverReason.String
 	}
 	info.Rate = b.Limit.Rate.String()
 	if b.Limit.Burst != 0 {
@@ -137,11 +138,14 @@ func newLimitInfo(row *store.Limit, now int64) (LimitInfo, error) {
 	var covers store.Covers
 	if row.Covers != "" {
 		if err := json.Unmarshal([]byte(row.Covers), &covers); err != nil {
-			return LimitInfo{}, fmt.Errorf("limit %s: what it covers: %w", quote(row.Name), err)
+			problem = errors.Join(problem, fmt.Errorf("what it covers: %w", err))
 		}
 	}
 	info.Tasks, info.Queues = covers.Tasks, covers.Queues
-	return info, nil
+	if problem != nil {
+		info.Problem = problem.Error()
+	}
+	return info
 }
 
 // tokens turns millionths into tokens: at most 10^15 of them, so that every

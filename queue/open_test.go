@@ -49,8 +49,9 @@ func TestAnOptionOutOfRangeIsRefused(t *testing.T) {
 	t.Parallel()
 	db := storetest.SQLite(t)
 	for want, opt := range map[string]queue.Option{
-		"open: max args 0: use at least 1 byte": queue.WithMaxArgs(0),
-		"open: max conns -1: use at least 1":    queue.WithMaxConns(-1),
+		"open: max args 0: use 1 to 67108864 bytes":        queue.WithMaxArgs(0),
+		"open: max args 67108865: use 1 to 67108864 bytes": queue.WithMaxArgs(64<<20 + 1),
+		"open: max conns -1: use at least 1":               queue.WithMaxConns(-1),
 	} {
 		_, err := queue.Open(t.Context(), db.DSN, opt)
 		require.EqualError(t, err, want)

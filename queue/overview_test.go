@@ -1,6 +1,7 @@
 package queue_test
 
 import (
+	"encoding/json"
 	"slices"
 	"testing"
 	"time"
@@ -68,7 +69,26 @@ func TestTasksAreListedAsTheyWereLastRegistered(t *testing.T) {
 		register(`{"rate_limit":"2/s"}`)
 		tasks, err := b.Tasks(t.Context())
 		require.NoError(t, err)
-		require.JSONEq(t, `[{"name":"a","queue":"q","max_retries":2,"definition":{"rate_limit":"2/s"},"registered_at":"2030-01-02T03:04:06.000000Z"}]`, jsonText(t, tasks))
+		require.JSONEq(t, `[{"name":"a","queue":"q","max_retries":2,"definition":{"rate_limit":"2/s"},"waiting":0,"registered_at":"2030-01-02T03:04:06.000000Z"}]`, jsonText(t, tasks))
+	})
+}
+
+// Jobs of a task that no process has a handler for wait, and show.
+func TestATaskThatNobodyRegisteredIsListedWhileJobsWaitForIt(t *testing.T) {
+	each(t, func(t *testing.T, b *bundle) {
+		require.NoError(t, b.Store().Register(t.Context(), []store.Task{{Name: "b", Queue: "q", Definition: "{}"}}, nil))
+		_, err := b.EnqueueMany(t.Context(), []queue.NewJob{
+			{Task: "a"}, {Task: "a", Queue: "r"}, {Task: "b"}, {Task: "é"}, {Task: "later", Delay: time.Hour},
+		})
+		require.NoError(t, err)
+		tasks, err := b.Tasks(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, []queue.TaskInfo{
+			{Name: "a", Queue: "default", MaxRetries: 3, Waiting: 2},
+			{Name: "b", Queue: "q", Definition: json.RawMessage("{}"), Waiting: 1, RegisteredAt: start},
+			{Name: "é", Queue: "default", MaxRetries: 3, Waiting: 1},
+		}, tasks)
+		require.JSONEq(t, `{"name":"a","queue":"default","max_retries":3,"definition":null,"waiting":2,"registered_at":null}`, jsonText(t, tasks[0]))
 	})
 }
 

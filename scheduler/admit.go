@@ -80,6 +80,7 @@ type lookLimit struct {
 	switched    bucket.Limit
 	steppedBack bool
 	repaired    bool
+	ignored     string // an override that is no rate
 	taken       int64
 	shed        int64
 	deferrals   int  // how many it may still write
@@ -149,7 +150,7 @@ func (l *lookLimit) inForce(now int64) bucket.Limit {
 	}
 	over, err := bucket.NewLimit(l.row.Rate.String, l.row.OverBurst.Int64)
 	if err != nil {
-		l.repaired = true // told, and not obeyed
+		l.ignored = l.row.Rate.String // told, and not obeyed
 		return l.declared
 	}
 	return over

@@ -466,6 +466,11 @@ func (s *Scheduler) tell(l *lookLimit) {
 	if l.repaired {
 		s.log.Warn("limit_repaired", "limit", l.row.Name, "level", l.bucket.Level)
 	}
+	if l.ignored != l.limit.ignored {
+		if l.limit.ignored = l.ignored; l.ignored != "" {
+			s.log.Warn("limit_override_ignored", "limit", l.row.Name, "rate", l.ignored)
+		}
+	}
 	if l.steppedBack {
 		s.log.Warn("clock_stepped_back", "limit", l.row.Name)
 	}

@@ -451,7 +451,8 @@ type Backoff struct {
 	Jitter float64       // 0 to 1: up to which share of it a delay is lengthened by chance
 }
 
-func (b Backoff) applyTask(c *taskConfig) error {
+// withDefaults fills in what is zero.
+func (b Backoff) withDefaults() Backoff {
 	if b.Base == 0 {
 		b.Base = time.Second
 	}
@@ -461,6 +462,11 @@ func (b Backoff) applyTask(c *taskConfig) error {
 	if b.Max == 0 {
 		b.Max = max(time.Hour, b.Base)
 	}
+	return b
+}
+
+func (b Backoff) applyTask(c *taskConfig) error {
+	b = b.withDefaults()
 	c.backoff = b
 	var errs []error
 	if b.Base < time.Millisecond || b.Base > 366*24*time.Hour {
@@ -481,6 +487,7 @@ func (b Backoff) applyTask(c *taskConfig) error {
 // Delay is the time between the failure of an attempt, counted from 1, and
 // the next. chance, 0 to 1, is what the jitter makes of it.
 func (b Backoff) Delay(attempt int, chance float64) time.Duration {
+	b = b.withDefaults()
 	// In floating point a great exponent is +Inf, which the ceiling bounds. It
 	// leaves room for the jitter, so that waits at the ceiling differ too.
 	d := float64(b.Base) * math.Pow(b.Factor, float64(max(attempt, 1)-1))

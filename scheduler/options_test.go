@@ -207,6 +207,11 @@ func TestNoBackOffOverflows(t *testing.T) {
 			}
 		}
 	}
+	// What is left out has its default, and is not nothing.
+	for attempt, want := range map[int]time.Duration{1: time.Second, 2: 2 * time.Second, 12: 2048 * time.Second, 13: time.Hour, 200: time.Hour, math.MaxInt32: time.Hour} {
+		require.Equal(t, want, scheduler.Backoff{}.Delay(attempt, 1), "attempt %d", attempt)
+	}
+	require.Equal(t, 2*time.Hour, scheduler.Backoff{Base: 2 * time.Hour}.Delay(9, 0), "a base over the default ceiling")
 	b := scheduler.Backoff{Base: time.Second, Factor: 2, Max: time.Minute, Jitter: 0.5}
 	require.Equal(t, time.Second, b.Delay(1, 0))
 	require.Equal(t, 1500*time.Millisecond, b.Delay(1, 1))

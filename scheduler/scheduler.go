@@ -180,6 +180,9 @@ func (s *Scheduler) begin(ctx context.Context) error {
 	if err := s.store.Register(ctx, rows, declared(limits)); err != nil {
 		return fmt.Errorf("scheduler: %w", err)
 	}
+	if err := s.tellUndeclared(ctx); err != nil {
+		return fmt.Errorf("scheduler: %w", err)
+	}
 	s.started = true
 	return nil
 }

@@ -43,7 +43,7 @@ type nullText = sql.NullString
 func (l *Limit) Bucket() (bucket.Bucket, error) {
 	rate, err := bucket.FromParts(l.RateCount, l.RatePeriod)
 	if err != nil {
-		return bucket.Bucket{}, fmt.Errorf("limit %q: its row holds no possible rate: %w", l.Name, err)
+		return bucket.Bucket{}, fmt.Errorf("its row holds no possible rate: %w", err)
 	}
 	b := bucket.Bucket{
 		Limit: bucket.Limit{Rate: rate, Burst: l.Burst},

@@ -3,6 +3,7 @@ package store_test
 import (
 	"fmt"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -189,6 +190,40 @@ func TestASweepIsBoundedAndTheNextOneFollowsAtOnce(t *testing.T) {
 		promoted := b.grant(t, 2, "a", 2600)
 		require.Equal(t, jobs[0].UID, promoted[0].UID)
 		require.Equal(t, jobs[2599].UID, promoted[2599].UID)
+	})
+}
+
+// However many processes look for lost leases at the same time, each job is
+// taken back once.
+func TestALostLeaseIsTakenBackOnceHoweverManySweep(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, db storetest.Database) {
+		b := setup(t, db)
+		const jobs, sweepers = 300, 4
+		b.insert(t, newJobs("a", jobs)...)
+		require.Len(t, b.grant(t, 1, "a", jobs), jobs)
+		b.clock.Advance(lease)
+		var lost [sweepers]int
+		var wg sync.WaitGroup
+		for i := range sweepers {
+			s := b.db.Open(t, store.Options{Clock: b.clock})
+			wg.Go(func() {
+				out, err := s.Turn(t.Context(), store.TurnRequest{Sweep: true})
+				if err != nil {
+					t.Error(err)
+				}
+				lost[i] = out.Swept.Lost
+			})
+		}
+		wg.Wait()
+		total := b.sweep(t).Lost // a sweep passes over what another one holds
+		for _, n := range lost {
+			total += n
+		}
+		require.Equal(t, jobs, total)
+		for _, j := range b.grant(t, 2, "a", jobs) {
+			require.Equal(t, 2, j.Attempt)
+			require.Len(t, store.ParseErrors(j.Errors.String), 1)
+		}
 	})
 }
 

@@ -112,7 +112,7 @@ create table weir_limits (
     held_from       integer not null default 0,
     held_until      integer not null default 0,
     deferred_at     integer not null default 0,
-    paused          integer not null default 0,
+    paused          integer not null default 0 check (paused in (0, 1)),
     override_rate   text, -- an operator's rate; beats every declaration
     override_burst  integer,
     override_until  integer,
@@ -135,7 +135,7 @@ create table weir_tasks (
 
 create table weir_queues (
     name            text    primary key,
-    paused          integer not null default 0
+    paused          integer not null default 0 check (paused in (0, 1))
 ) strict;
 
 -- One row for each task or queue with a cap or a breaker: what is locked while
