@@ -54,11 +54,14 @@ func (t *tx) QueryContext(ctx context.Context, query string, args ...any) (*sql.
 // The planner guards of a turn keep every plan linear in the rows asked for,
 // whatever the statistics say at the moment: without them a nearly empty
 // table's statistics turn a claim into a scan.
+//
+// A process that is gone in silence leaves no locks behind for longer than ten
+// seconds.
 const (
-	beginPostgres     = `begin isolation level read committed read write`
+	beginPostgres     = `begin isolation level read committed read write; set local idle_in_transaction_session_timeout = '10s'`
 	beginPostgresTurn = beginPostgres + `; set local enable_seqscan = off; set local enable_hashjoin = off; ` +
 		`set local enable_mergejoin = off; set local enable_bitmapscan = off; set local jit = off; ` +
-		`set local lock_timeout = '1s'; set local idle_in_transaction_session_timeout = '10s'`
+		`set local lock_timeout = '1s'`
 	beginSQLite = `begin immediate`
 )
 
@@ -80,6 +83,10 @@ var (
 )
 
 const maxAttempts = 8
+
+// lastConnection is how many connections are tried: where one is no good, the
+// next one is not as old.
+const lastConnection = 3
 
 // write runs do in a transaction. Serialization failures and deadlocks are
 // tried again in place, so do must be repeatable: it may leave nothing behind
@@ -152,25 +159,29 @@ func (s *Store) begin(ctx context.Context, why purpose) (*tx, error) {
 		}
 		return t, nil
 	}
-	// The connections of a server that was restarted, or is the primary no
-	// longer, are found out here, one by one: nothing was begun on them.
+	// The connections of a server that was restarted are found out here: nothing
+	// was begun on them.
 	db := s.read
 	if why.engine {
 		db = s.engine
 	}
-	for left := db.Stats().MaxOpenConnections; ; left-- {
+	for n := 1; ; n++ {
 		conn, err := db.Connx(ctx)
 		if err != nil {
 			return nil, fmt.Errorf("connect: %w", err)
 		}
 		t := &tx{conn: conn}
-		if _, err = t.ExecContext(ctx, why.begin); err == nil {
+		beginning, cancel := context.WithTimeoutCause(ctx, s.patience(beginSilence), errSilent)
+		_, err = t.ExecContext(beginning, why.begin)
+		cancel()
+		if err == nil {
 			return t, nil
 		}
 		t.discard()
-		if left == 0 || definite(err) || ctx.Err() != nil {
+		if n == lastConnection || definite(err) || ctx.Err() != nil {
 			return nil, fmt.Errorf("begin: %w", err)
 		}
+		s.doubt.cast()
 	}
 }
 

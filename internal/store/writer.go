@@ -36,7 +36,7 @@ func (w *writer) checkFile(path string) error {
 }
 
 func (s *Store) openWriter(ctx context.Context) (*writer, error) {
-	db, err := s.pool(s.target.sqliteURI(true), 1)
+	db, err := s.pool(s.target.sqliteURI(true), 1, unbounded)
 	if err != nil {
 		return nil, err
 	}
