@@ -279,12 +279,13 @@ func (s *Store) ids(ids []int64) any {
 }
 
 var claimedSQL = &statement{
-	postgres: `select ` + startedColumns + ` from weir_jobs where lease_until is not null and claim = $1`,
+	postgres: `select ` + startedColumns + ` from weir_jobs where lease_until is not null and claim = $1 for update`,
+	sqlite:   `select ` + startedColumns + ` from weir_jobs where lease_until is not null and claim = $1`,
 }
 
 // Claimed returns the jobs that a claim started and still has: asked after a
 // commit whose outcome is unknown. It does not write, but the guards of a turn
-// keep its plan.
+// keep its plan, and a server that is the primary no longer may not answer.
 func (s *Store) Claimed(ctx context.Context, claim int64) ([]Job, error) {
 	var jobs []Job
 	err := s.writeFor(ctx, turning, func(t *tx) (err error) {

@@ -56,9 +56,10 @@ func (t *tx) QueryContext(ctx context.Context, query string, args ...any) (*sql.
 // table's statistics turn a claim into a scan.
 //
 // A process that is gone in silence leaves no locks behind for longer than ten
-// seconds.
+// seconds. There is no "read write": a server that its operator has made
+// read-only, for a full disk, is not to be overruled.
 const (
-	beginPostgres     = `begin isolation level read committed read write; set local idle_in_transaction_session_timeout = '10s'`
+	beginPostgres     = `begin isolation level read committed; set local idle_in_transaction_session_timeout = '10s'`
 	beginPostgresTurn = beginPostgres + `; set local enable_seqscan = off; set local enable_hashjoin = off; ` +
 		`set local enable_mergejoin = off; set local enable_bitmapscan = off; set local jit = off; ` +
 		`set local lock_timeout = '1s'`
@@ -98,7 +99,8 @@ func (s *Store) write(ctx context.Context, do func(*tx) error) error {
 func (s *Store) writeFor(ctx context.Context, why purpose, do func(*tx) error) error {
 	for attempt := 1; ; attempt++ {
 		err := s.writeOnce(ctx, why, do)
-		if err == nil || attempt == maxAttempts || !transient(err) || ctx.Err() != nil {
+		again := transient(err) && attempt < maxAttempts || demoted(err) && attempt < lastConnection
+		if err == nil || !again || ctx.Err() != nil {
 			if pe, ok := errors.AsType[*pq.Error](err); ok && pe.Code == "55P03" { // lock_not_available
 				err = fmt.Errorf("%w: %w", ErrLocked, err)
 			}
@@ -127,6 +129,10 @@ func (s *Store) writeOnce(ctx context.Context, why purpose, do func(*tx) error) 
 	// Also when do panics: no connection is left in a transaction.
 	defer t.release(ctx)
 	if err := do(t); err != nil {
+		if demoted(err) {
+			t.discard()
+			s.doubt.cast()
+		}
 		return err
 	}
 	// A context that ends must not cut a commit in two.
@@ -226,6 +232,13 @@ func transient(err error) bool {
 		}
 	}
 	return false
+}
+
+// demoted tells the answer of a server that may not write: it is the primary no
+// longer, or was made read-only.
+func demoted(err error) bool {
+	pe, ok := errors.AsType[*pq.Error](err)
+	return ok && pe.Code == "25006" // read_only_sql_transaction
 }
 
 // definite tells an answer of the server, after which the outcome is known,
