@@ -37,7 +37,7 @@ type Result struct {
 	Claim   int64   `json:"claim"`
 	UID     string  `json:"-"`
 	Outcome Outcome `json:"-"`
-	Delay   int64   `json:"delay"` // microseconds
+	Delay   int64   `json:"delay"` // of a Retry: microseconds
 	Reason  string  `json:"reason"`
 	// Errors is the job's whole list of errors, this one included; unset
 	// keeps what is stored.
@@ -96,13 +96,14 @@ var doneDeleteSQL = &statement{sqlite: `
 delete from weir_jobs
 where id in (select value from json_each($1)) and ` + sqliteSeal + ` in (select value from json_each($2)) and state = 1`}
 
-// A job whose delay is nothing is in line at once. One that is given back
-// keeps its place; a retry's place is the end of its back-off.
+// A retry's place is the end of its back-off; one without is in line at once. A
+// job that is given back keeps its place in line.
 var backSQL = &statement{
 	postgres: `
 with c as materialized (select coalesce($2::bigint, ` + pgNow + `) as now)
-update weir_jobs j set state = case when r.delay > 0 then 2 else 0 end, lease_until = null,
-       run_at = c.now + r.delay, first_due = case when $3 = 'retry' then c.now + r.delay else j.first_due end,
+update weir_jobs j set state = case when $3 = 'retry' and r.delay > 0 then 2 else 0 end, lease_until = null,
+       run_at = case when $3 = 'retry' then c.now + r.delay else c.now end,
+       first_due = case when $3 = 'retry' then c.now + r.delay else j.first_due end,
        attempt = j.attempt - case when $3 = 'give back' then 1 else 0 end,
        given_back = j.given_back + case when $3 = 'interrupted' then 1 else 0 end,
        claim = case when $3 = 'lost' then null else j.claim end,
@@ -110,8 +111,8 @@ update weir_jobs j set state = case when r.delay > 0 then 2 else 0 end, lease_un
 from c, json_to_recordset($1::json) as r(id bigint, claim bigint, delay bigint, errors text)
 where j.id = r.id and j.claim = r.claim and j.state = 1`,
 	sqlite: `
-update weir_jobs set state = case when r.value ->> 'delay' > 0 then 2 else 0 end, lease_until = null,
-       run_at = $2 + (r.value ->> 'delay'),
+update weir_jobs set state = case when $3 = 'retry' and r.value ->> 'delay' > 0 then 2 else 0 end, lease_until = null,
+       run_at = case when $3 = 'retry' then $2 + (r.value ->> 'delay') else $2 end,
        first_due = case when $3 = 'retry' then $2 + (r.value ->> 'delay') else first_due end,
        attempt = attempt - case when $3 = 'give back' then 1 else 0 end,
        given_back = given_back + case when $3 = 'interrupted' then 1 else 0 end,

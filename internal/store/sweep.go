@@ -45,12 +45,12 @@ func OutOfStarts(attempt, givenBack, maxRetries int) bool {
 var promoteSQL = &statement{
 	postgres: `
 update weir_jobs set state = 0 where id = any(array(
-    select id from weir_jobs where state = 2 and run_at <= (select coalesce($1::bigint, ` + pgNow + `))
-    order by run_at limit $2 for update skip locked))
+    select id from weir_jobs where state = 2 and first_due <= (select coalesce($1::bigint, ` + pgNow + `))
+    order by first_due limit $2 for update skip locked))
 returning task, queue`,
 	sqlite: `
 update weir_jobs set state = 0 where id in (
-    select id from weir_jobs where state = 2 and run_at <= $1 order by run_at limit $2)
+    select id from weir_jobs where state = 2 and first_due <= $1 order by first_due limit $2)
 returning task, queue`,
 }
 
@@ -127,12 +127,12 @@ func (s *Store) sweep(ctx context.Context, t *tx) (out Swept, err error) {
 
 var nextSQL = &statement{
 	postgres: `
-select (select min(run_at) from weir_jobs where state = 2) as due,
+select (select min(first_due) from weir_jobs where state = 2) as due,
        (select lease_until from weir_jobs where lease_until is not null and state = 1 and claim is not null order by lease_until limit 1) as lease,
        (select min(expires_at) from weir_jobs where expires_at is not null and started_at is null) as expiry,
        coalesce($1::bigint, ` + pgNow + `) as now`,
 	sqlite: `
-select (select min(run_at) from weir_jobs where state = 2) as due,
+select (select min(first_due) from weir_jobs where state = 2) as due,
        (select lease_until from weir_jobs where lease_until is not null and state = 1 and claim is not null order by lease_until limit 1) as lease,
        (select min(expires_at) from weir_jobs where expires_at is not null and started_at is null) as expiry, $1 as now`,
 }
