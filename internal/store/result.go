@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"database/sql"
 	"fmt"
 )
 
@@ -48,6 +49,8 @@ type Result struct {
 	StartedAt int64  `json:"-"`
 	Text      string `json:"-"` // the error
 	Failed    bool   `json:"-"` // the attempt failed, and not by the job's own fault
+
+	Cancelled bool `json:"-"` // of a refused one: the job was cancelled
 }
 
 const (
@@ -205,16 +208,18 @@ func (s *Store) writeDone(ctx context.Context, t *tx, set []Result) (int64, erro
 	return n, err
 }
 
-// Where results of these claims went that are no longer running.
+// Where results of these claims went that are no longer running. A cancelled
+// job has no claim any more.
 var settledSQL = &statement{
 	postgres: `
 select uid, claim from weir_jobs where id = any($1::bigint[]) and claim = any($2::bigint[]) and state <> 1
-union all select uid, claim from weir_history where id = any($1::bigint[]) and claim = any($2::bigint[])
+union all select uid, claim from weir_history where id = any($1::bigint[]) and (claim = any($2::bigint[]) or state = 4)
 union all select job_id, claim from weir_dead
 where job_id = any(array(select value::uuid from json_array_elements_text($3::json))) and claim = any($2::bigint[])`,
 	sqlite: `
 select uid, claim from weir_jobs where id in (select value from json_each($1)) and claim in (select value from json_each($2)) and state <> 1
-union all select uid, claim from weir_history where id in (select value from json_each($1)) and claim in (select value from json_each($2))
+union all select uid, claim from weir_history
+where id in (select value from json_each($1)) and (claim in (select value from json_each($2)) or state = 4)
 union all select job_id, claim from weir_dead
 where job_id in (select value from json_each($3)) and claim in (select value from json_each($2))`,
 }
@@ -228,8 +233,8 @@ func (s *Store) late(ctx context.Context, t *tx, set []Result) ([]Result, error)
 		ids[i], claims[i], uids[i] = r.ID, r.Claim, r.UID
 	}
 	type attempt struct {
-		UID   string `db:"uid"`
-		Claim int64  `db:"claim"`
+		UID   string        `db:"uid"`
+		Claim sql.NullInt64 `db:"claim"`
 	}
 	rows, err := selectRows[attempt](ctx, t, s.text(settledSQL), s.ids(ids), s.ids(claims), document(uids))
 	if err != nil {
@@ -241,7 +246,8 @@ func (s *Store) late(ctx context.Context, t *tx, set []Result) ([]Result, error)
 	}
 	var late []Result
 	for _, r := range set {
-		if _, ok := settled[attempt{r.UID, r.Claim}]; !ok {
+		if _, ok := settled[attempt{r.UID, sql.NullInt64{Int64: r.Claim, Valid: true}}]; !ok {
+			_, r.Cancelled = settled[attempt{UID: r.UID}]
 			late = append(late, r)
 		}
 	}
