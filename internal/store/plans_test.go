@@ -161,6 +161,7 @@ var intended = []struct {
 	{"promote", `^update weir_jobs set state = 0`, []string{"weir_jobs_pkey", "weir_jobs_scheduled"}, []string{"primary key", "weir_jobs_scheduled"}},
 	{"lapsed", `^select id, uid, task, queue, claim, attempt, given_back`, []string{"weir_jobs_lease"}, []string{"weir_jobs_lease"}},
 	{"next", `^select \(select min\(first_due\)`, []string{"weir_jobs_expiry", "weir_jobs_lease", "weir_jobs_scheduled"}, []string{"weir_jobs_expiry", "weir_jobs_lease", "weir_jobs_scheduled"}},
+	{"running", `^select task, queue, count`, []string{"weir_jobs_lease"}, []string{"weir_jobs_lease"}},
 	{"renew", `^(update|with)[^$?]*(set lease_until|running as)`, []string{"weir_jobs_pkey"}, []string{"primary key"}},
 	{"claimed", `^select id, uid, [^$?]* where lease_until is not null and claim`, []string{"weir_jobs_lease"}, []string{"weir_jobs_lease"}},
 	{
@@ -322,7 +323,7 @@ func (e *explainer) run(t *testing.T, db storetest.Database) []plan {
 
 	watch.intercept(e.before)
 	out := b.turn(t, store.TurnRequest{
-		Results: results, Sweep: true, Limits: limits, Claim: claim + 1,
+		Results: results, Sweep: true, Limits: limits, Gates: []string{"queue:q", "task:mail"}, Claim: claim + 1,
 		Admit: &admission{asks: []store.Ask{ask("mail", 30), ask("none", 9)}, decide: func(read [][]store.Candidate) store.Plan {
 			c := ids(read[0])
 			p := store.Plan{Start: c[:10], Defer: c[10:20], Save: []store.Limit{{Name: "l1"}, {Name: "l2"}}}
