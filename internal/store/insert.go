@@ -11,8 +11,8 @@ import (
 	"github.com/lib/pq"
 )
 
-// One statement carries at most this many jobs, and this many bytes of
-// arguments (unless one job alone has more).
+// One statement carries at most this many jobs, and this many bytes of arguments
+// and metadata (unless one job alone has more).
 const (
 	insertRows  = 1000
 	insertBytes = 4 << 20
@@ -150,9 +150,11 @@ func chunks(jobs []NewJob, todo []int) func(yield func([]int) bool) {
 	return func(yield func([]int) bool) {
 		for from := 0; from < len(todo); {
 			to, bytes := from, 0
-			for to < len(todo) && to-from < insertRows && (to == from || bytes+len(jobs[todo[to]].Args) <= insertBytes) {
-				bytes += len(jobs[todo[to]].Args)
-				to++
+			for ; to < len(todo) && to-from < insertRows; to++ {
+				j := &jobs[todo[to]]
+				if bytes += len(j.Args) + len(j.Metadata); bytes > insertBytes && to > from {
+					break
+				}
 			}
 			if !yield(todo[from:to]) {
 				return
