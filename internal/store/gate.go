@@ -27,7 +27,7 @@ type LineCount struct {
 
 var declareGatesSQL = &statement{
 	postgres: `
-insert into weir_gates (name) select value from json_array_elements_text($1::json) order by 1 on conflict do nothing`,
+insert into weir_gates (name) select value from json_array_elements_text($1::json) order by value collate "C" on conflict do nothing`,
 	sqlite: `
 insert into weir_gates (name) select value from json_each($1) where true order by 1 on conflict do nothing`,
 }

@@ -70,14 +70,15 @@ type Declared struct {
 const limitColumns = `name, rate_count, rate_period, burst, level, remainder, stamp, held_from, held_until, deferred_at,
        paused, override_rate, override_burst, override_until, override_reason, covers, started, deferred, shed`
 
-// A new limit starts full. An old one keeps what it has; a new rate reaches
+// Rows are inserted in the order in which looks lock them, by bytes. A new limit
+// starts full. An old one keeps what it has; a new rate reaches
 // it at the next look, which first credits the time at the old one.
 var declareLimitsSQL = &statement{
 	postgres: `
 insert into weir_limits (name, rate_count, rate_period, burst, level, remainder, stamp, covers)
 select r.name, r.count, r.period, r.burst, r.capacity, 0, coalesce($2::bigint, ` + pgNow + `), r.covers
 from json_to_recordset($1::json) as r(name text, count bigint, period bigint, burst bigint, capacity bigint, covers text)
-order by r.name
+order by r.name collate "C"
 on conflict (name, key) do update set covers = excluded.covers where weir_limits.covers <> excluded.covers`,
 	sqlite: `
 insert into weir_limits (name, rate_count, rate_period, burst, level, remainder, stamp, covers)
