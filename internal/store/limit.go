@@ -124,7 +124,10 @@ type Covers struct {
 	Queues []string `json:"queues,omitempty"`
 }
 
-var limitsSQL = &statement{postgres: `select ` + limitColumns + ` from weir_limits where key = '' order by name`}
+var (
+	limitsSQL = &statement{postgres: `select ` + limitColumns + ` from weir_limits where key = '' order by name`}
+	limitSQL  = &statement{postgres: `select ` + limitColumns + ` from weir_limits where key = '' and name = $1`}
+)
 
 // Limits lists the limits' rows by name.
 func (s *Store) Limits(ctx context.Context) ([]Limit, error) {
@@ -133,6 +136,18 @@ func (s *Store) Limits(ctx context.Context) ([]Limit, error) {
 		return nil, fmt.Errorf("list limits: %w", err)
 	}
 	return rows, nil
+}
+
+// Limit returns the row of the limit of that name, if there is one.
+func (s *Store) Limit(ctx context.Context, name string) (Limit, bool, error) {
+	rows, err := selectRows[Limit](ctx, s.read, s.text(limitSQL), name)
+	if err != nil {
+		return Limit{}, false, fmt.Errorf("get limit %q: %w", name, err)
+	}
+	if len(rows) == 0 {
+		return Limit{}, false, nil
+	}
+	return rows[0], true, nil
 }
 
 // The clock is read per row, after that row's lock is held: the last row's
