@@ -133,7 +133,7 @@ func (s *Store) turn(ctx context.Context, t *tx, req *TurnRequest, out *TurnResu
 		return err
 	}
 	out.Now, out.At = now, s.clock.Now()
-	read, err := s.candidates(ctx, t, req.Admit.Ask(now, locked), now)
+	read, err := s.candidates(ctx, t, req.Admit.Ask(now, locked), now, out.Swept.Expired == expireRows)
 	if err != nil {
 		return err
 	}
@@ -173,11 +173,41 @@ where state = 0 and task = $1 and queue = $2 and (not $4 or started_at is null)
 order by rank, first_due, id limit $3`,
 }
 
-func (s *Store) candidates(ctx context.Context, t *tx, asks []Ask, now int64) ([][]Candidate, error) {
+// crowdedSQL looks no further than a thousand jobs behind what is asked for: more
+// have expired than one sweep takes, and a line may begin with all of them. The
+// sum keeps the line's index out of the second step, whose rows have ids.
+var crowdedSQL = &statement{
+	postgres: `
+select l.n - 1, j.id, j.rank, j.first_due, j.started_at is not null
+from unnest($1::text[], $2::text[], $3::int[], $4::bool[]) with ordinality as l(task, queue, k, fresh, n),
+lateral (
+    select id, rank, first_due, started_at from weir_jobs
+    where state + 0 = 0 and id = any(array(
+        select id from (
+            select id, expires_at, started_at from weir_jobs
+            where state = 0 and task = l.task and queue = l.queue and (not l.fresh or started_at is null)
+            order by rank, first_due, id limit l.k + 1000) w
+        where expires_at is null or expires_at > $5 or started_at is not null limit l.k))
+    order by rank, first_due, id
+    for update skip locked
+) j`,
+	sqlite: `
+select $6, id, rank, first_due, started_at is not null from (
+    select id, rank, first_due, started_at, expires_at from weir_jobs
+    where state = 0 and task = $1 and queue = $2 and (not $4 or started_at is null)
+    order by rank, first_due, id limit $3 + 1000)
+where expires_at is null or expires_at > $5 or started_at is not null limit $3`,
+}
+
+func (s *Store) candidates(ctx context.Context, t *tx, asks []Ask, now int64, crowded bool) ([][]Candidate, error) {
+	st := candidatesSQL
+	if crowded {
+		st = crowdedSQL
+	}
 	read := make([][]Candidate, len(asks))
 	if s.target.dialect == SQLite {
 		for i, a := range asks {
-			if err := s.readCandidates(ctx, t, read, a.Task, a.Queue, a.Max, a.Fresh, now, i); err != nil {
+			if err := s.readCandidates(ctx, t, st, read, a.Task, a.Queue, a.Max, a.Fresh, now, i); err != nil {
 				return nil, err
 			}
 		}
@@ -191,15 +221,15 @@ func (s *Store) candidates(ctx context.Context, t *tx, asks []Ask, now int64) ([
 	for i, a := range asks {
 		tasks[i], queues[i], maxs[i], fresh[i] = a.Task, a.Queue, int64(a.Max), a.Fresh
 	}
-	err := s.readCandidates(ctx, t, read, pq.Array(tasks), pq.Array(queues), pq.Array(maxs), pq.Array(fresh), now)
+	err := s.readCandidates(ctx, t, st, read, pq.Array(tasks), pq.Array(queues), pq.Array(maxs), pq.Array(fresh), now)
 	if err != nil {
 		return nil, err
 	}
 	return read, nil
 }
 
-func (s *Store) readCandidates(ctx context.Context, t *tx, read [][]Candidate, args ...any) error {
-	rows, err := t.QueryContext(ctx, s.text(candidatesSQL), args...)
+func (s *Store) readCandidates(ctx context.Context, t *tx, st *statement, read [][]Candidate, args ...any) error {
+	rows, err := t.QueryContext(ctx, s.text(st), args...)
 	if err != nil {
 		return fmt.Errorf("read lines: %w", err)
 	}
