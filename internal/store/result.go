@@ -71,11 +71,13 @@ const (
 	sqliteSeal = `(((id << 20) | claim) - ((id << 20) & claim))` // exclusive or, as well
 )
 
+func seal(id, claim int64) int64 { return id<<20 ^ claim }
+
 // seals splits results into ids and seals.
 func seals(set []Result) (ids, seals []int64) {
 	ids, seals = make([]int64, len(set)), make([]int64, len(set))
 	for i, r := range set {
-		ids[i], seals[i] = r.ID, r.ID<<20^r.Claim
+		ids[i], seals[i] = r.ID, seal(r.ID, r.Claim)
 	}
 	return ids, seals
 }

@@ -181,11 +181,10 @@ type Held struct {
 // another session has locked is not.
 func (s *Store) Renew(ctx context.Context, held []Held, lease int64) (map[Held]bool, error) {
 	kept := make(map[Held]bool, len(held))
-	set := make([]Result, len(held))
+	ids, seals := make([]int64, len(held)), make([]int64, len(held))
 	for i, h := range held {
-		set[i] = Result{ID: h.ID, Claim: h.Claim}
+		ids[i], seals[i] = h.ID, seal(h.ID, h.Claim)
 	}
-	ids, seals := seals(set)
 	err := s.writeFor(ctx, renewing, func(t *tx) error {
 		rows, err := selectRows[struct {
 			Held
