@@ -144,7 +144,10 @@ func (c *Client) insertMany(ctx context.Context, jobs []NewJob) ([]Receipt, erro
 // next look, within a second, or at once: see [WithWake].
 //
 // On SQLite a transaction that has written is the only one that may: other
-// enqueues wait for its end, so do not make any from inside it.
+// enqueues wait for its end, so do not make any from inside it. On PostgreSQL a
+// transaction of isolation level REPEATABLE READ or SERIALIZABLE sees nothing
+// that was committed since it began, and so cannot see that a job has run
+// already: an [ID] of the caller's own is refused there ([InvalidError]).
 func (c *Client) EnqueueTx(ctx context.Context, tx Tx, job NewJob) (Receipt, error) {
 	out, err := c.EnqueueManyTx(ctx, tx, []NewJob{job})
 	if err != nil {
@@ -171,6 +174,9 @@ func (c *Client) insertTx(ctx context.Context, tx Tx, jobs []NewJob) ([]Receipt,
 	}
 	wake := slices.ContainsFunc(jobs, func(j NewJob) bool { return j.Wake })
 	inserted, err := c.store.InsertTx(ctx, tx, stored, wake)
+	if errors.Is(err, store.ErrSnapshot) {
+		err = &InvalidError{Field: "id", Problem: store.ErrSnapshot.Error() + ": leave the id out, or use read committed"}
+	}
 	if err != nil {
 		return nil, fmt.Errorf("enqueue: %w", err)
 	}

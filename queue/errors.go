@@ -9,8 +9,8 @@ import (
 
 // What errors of this package are, for errors.Is.
 var (
-	// ErrInvalid is every [InvalidError]: the call cannot succeed as it is, and
-	// nothing was written.
+	// ErrInvalid says that the call cannot succeed as it is, and that nothing was
+	// written. Every [InvalidError] is one.
 	ErrInvalid = errors.New("invalid")
 	// ErrArgsTooLarge is an [InvalidError] too: see [WithMaxArgs].
 	ErrArgsTooLarge = errors.New("arguments too large")
@@ -60,6 +60,11 @@ func (e *InvalidError) Unwrap() []error {
 	}
 	return []error{ErrInvalid}
 }
+
+// invalid is another package's word on what is wrong with a call.
+type invalid struct{ error }
+
+func (e invalid) Unwrap() []error { return []error{ErrInvalid, e.error} }
 
 // A DeadError is returned where a job is asked for that has become a dead
 // letter.

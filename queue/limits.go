@@ -59,22 +59,6 @@ const (
 // Limits lists the limits by name. Their levels are computed for now: looking
 // changes nothing.
 func (c *Client) Limits(ctx context.Context) ([]LimitInfo, error) {
-	return c.limits(ctx, func(string) bool { return true })
-}
-
-// Limit returns one limit, or [ErrNotFound].
-func (c *Client) Limit(ctx context.Context, name string) (*LimitInfo, error) {
-	list, err := c.limits(ctx, func(n string) bool { return n == name })
-	if err != nil {
-		return nil, err
-	}
-	if len(list) == 0 {
-		return nil, fmt.Errorf("limit %s: %w: `weir limits list` shows those that a scheduler has declared", quote(name), ErrNotFound)
-	}
-	return &list[0], nil
-}
-
-func (c *Client) limits(ctx context.Context, wanted func(name string) bool) ([]LimitInfo, error) {
 	rows, err := c.store.Limits(ctx)
 	if err != nil {
 		return nil, err
@@ -87,21 +71,49 @@ func (c *Client) limits(ctx context.Context, wanted func(name string) bool) ([]L
 	if err != nil {
 		return nil, err
 	}
-	out := make([]LimitInfo, 0, len(rows))
+	out := make([]LimitInfo, len(rows))
 	for i := range rows {
-		if !wanted(rows[i].Name) {
-			continue
-		}
-		info := newLimitInfo(&rows[i], now)
-		for _, l := range lines {
-			if slices.Contains(info.Tasks, l.Task) || slices.Contains(info.Queues, l.Queue) {
-				info.Waiting += l.Waiting
-			}
-		}
-		info.Waiting, info.WaitingCapped = capped(info.Waiting)
-		out = append(out, info)
+		out[i] = newLimitInfo(&rows[i], now)
+		countWaiting(&out[i], lines)
 	}
 	return out, nil
+}
+
+// Limit returns one limit, or [ErrNotFound].
+func (c *Client) Limit(ctx context.Context, name string) (*LimitInfo, error) {
+	var row store.Limit
+	var found bool
+	if checkLimit(name) == nil { // else there is none
+		var err error
+		if row, found, err = c.store.Limit(ctx, name); err != nil {
+			return nil, err
+		}
+	}
+	if !found {
+		return nil, limitFound(name, false, nil)
+	}
+	now, err := c.store.Now(ctx)
+	if err != nil {
+		return nil, err
+	}
+	info := newLimitInfo(&row, now)
+	lines, err := c.store.LinesOf(ctx, store.Covers{Tasks: info.Tasks, Queues: info.Queues})
+	if err != nil {
+		return nil, err
+	}
+	countWaiting(&info, lines)
+	return &info, nil
+}
+
+// countWaiting sums up the jobs that wait in the lines a limit covers.
+func countWaiting(l *LimitInfo, lines []store.LineStats) {
+	var waiting int64
+	for _, line := range lines {
+		if slices.Contains(l.Tasks, line.Task) || slices.Contains(l.Queues, line.Queue) {
+			waiting += line.Waiting
+		}
+	}
+	l.Waiting, l.WaitingCapped = capped(waiting)
 }
 
 // newLimitInfo shows what of a row can be read: a damaged one must not hide the

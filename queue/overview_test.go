@@ -10,6 +10,7 @@ import (
 
 	"github.com/weirq/weir/bucket"
 	"github.com/weirq/weir/internal/store"
+	"github.com/weirq/weir/internal/storetest"
 	"github.com/weirq/weir/queue"
 )
 
@@ -220,6 +221,32 @@ func TestALimitThatNobodyDeclaredIsNotFound(t *testing.T) {
 		_, err := b.Limit(t.Context(), "task:\x00")
 		require.ErrorIs(t, err, queue.ErrNotFound)
 		require.EqualError(t, err, `limit "task:\x00": not found: `+"`weir limits list` shows those that a scheduler has declared")
+	})
+}
+
+// There may be thousands of limits, and lines of a million jobs.
+func TestOneLimitIsReadWithoutTheOthers(t *testing.T) {
+	t.Parallel()
+	storetest.Each(t, func(t *testing.T, db storetest.Database) {
+		faults := &storetest.Faults{}
+		b := &bundle{Client: queue.From(db.Open(t, store.Options{Wrap: faults.Wrap})), db: db}
+		for _, task := range []string{"a", "b", "c"} {
+			b.declare(t, "task:"+task, "1/s", 0, task)
+			_, err := b.EnqueueMany(t.Context(), []queue.NewJob{{Task: task}, {Task: task, Queue: "q"}})
+			require.NoError(t, err)
+		}
+		limits, err := bucket.NewLimit("1/s", 0)
+		require.NoError(t, err)
+		require.NoError(t, b.Store().Register(t.Context(), nil, []store.Declared{{Name: "queue:q", Limit: limits, Queues: []string{"q"}}}))
+		rows, lines := faults.Count(`from \S*weir_limits`), faults.Count(`from lines`)
+		info, err := b.Limit(t.Context(), "task:b")
+		require.NoError(t, err)
+		require.EqualValues(t, 2, info.Waiting)
+		require.Equal(t, []int64{1, 2}, []int64{rows.Rows(), lines.Rows()})
+		info, err = b.Limit(t.Context(), "queue:q")
+		require.NoError(t, err)
+		require.EqualValues(t, 3, info.Waiting)
+		require.Equal(t, []int64{2, 5}, []int64{rows.Rows(), lines.Rows()})
 	})
 }
 

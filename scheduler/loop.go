@@ -363,7 +363,7 @@ func (s *Scheduler) turn(ctx context.Context, k *look, sweep bool) error {
 			return slices.ContainsFunc(out.Postponed, func(p store.Result) bool { return p.ID == r.ID })
 		})
 	}
-	s.count(ctx, written, out.Refused)
+	s.count(written, out.Refused)
 	for _, r := range written {
 		s.forget(r)
 	}

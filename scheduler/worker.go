@@ -187,9 +187,8 @@ func (s *Scheduler) interrupted(row store.Job, err error) store.Result {
 
 // tellRefused says why a result came too late: the job was cancelled while it
 // ran, or is in other hands.
-func (s *Scheduler) tellRefused(ctx context.Context, r store.Result) {
-	job, found, err := s.store.Get(ctx, r.UID)
-	if err == nil && found && job.State == store.Cancelled {
+func (s *Scheduler) tellRefused(r store.Result) {
+	if r.Cancelled {
 		s.counters.refused.Add(1)
 		s.log.Info("job_cancelled", "job_id", r.UID, "task", r.Line.Task)
 		s.publish(JobCancelled, r)
@@ -235,11 +234,11 @@ func (s *Scheduler) refuse(r store.Result) {
 }
 
 // count sums up written results, and logs what failed.
-func (s *Scheduler) count(ctx context.Context, results, refused []store.Result) {
+func (s *Scheduler) count(results, refused []store.Result) {
 	late := make(map[int64]struct{}, len(refused))
 	for _, r := range refused {
 		late[r.ID] = struct{}{}
-		s.tellRefused(ctx, r)
+		s.tellRefused(r)
 	}
 	for _, r := range results {
 		if _, refused := late[r.ID]; refused {

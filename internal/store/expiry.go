@@ -6,7 +6,7 @@ import (
 )
 
 // One sweep ends at most so many jobs that were not started in time.
-const expireRows = 1000
+const expireRows = 5000
 
 // A job that was started once no longer expires. Its time is told as people
 // read it, to the second.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 )
 
 // Gate is the row of a task or queue that has a cap or a breaker.
@@ -19,7 +20,8 @@ type Gate struct {
 	Busy bool `db:"-" json:"-"`
 }
 
-// LineCount is how many jobs of a line run under leases that are held.
+// LineCount is how many jobs run under leases that are held, of a line that
+// passes one of the gates asked for.
 type LineCount struct {
 	Line
 	Running int `db:"running"`
@@ -27,7 +29,7 @@ type LineCount struct {
 
 var declareGatesSQL = &statement{
 	postgres: `
-insert into weir_gates (name) select value from json_array_elements_text($1::json) order by 1 on conflict do nothing`,
+insert into weir_gates (name) select value from json_array_elements_text($1::json) order by value collate "C" on conflict do nothing`,
 	sqlite: `
 insert into weir_gates (name) select value from json_each($1) where true order by 1 on conflict do nothing`,
 }
@@ -44,8 +46,17 @@ select g.*, coalesce($2::bigint, ` + pgNow + `) as now from g`,
 })
 
 // The lease index holds just the running jobs.
-var runningSQL = &statement{postgres: `
-select task, queue, count(*) as running from weir_jobs where lease_until > $1 and state = 1 group by task, queue`}
+var runningSQL = &statement{
+	postgres: `
+select task, queue, count(*) as running from weir_jobs
+where lease_until > $1 and state = 1
+  and (task = any(array(select value from json_array_elements_text($2::json))) or queue = any(array(select value from json_array_elements_text($3::json))))
+group by task, queue`,
+	sqlite: `
+select task, queue, count(*) as running from weir_jobs
+where lease_until > $1 and state = 1 and (task in (select value from json_each($2)) or queue in (select value from json_each($3)))
+group by task, queue`,
+}
 
 // Of the jobs that run, those that were started since a breaker let probes
 // start.
@@ -94,7 +105,15 @@ func (s *Store) lockGates(ctx context.Context, t *tx, names []string, now int64,
 		gates[i] = r.Gate
 		now = max(now, r.Now)
 	}
-	counts, err := selectRows[LineCount](ctx, t, s.text(runningSQL), now)
+	var tasks, queues []string
+	for _, name := range names {
+		if task, ok := strings.CutPrefix(name, "task:"); ok {
+			tasks = append(tasks, task)
+		} else {
+			queues = append(queues, strings.TrimPrefix(name, "queue:"))
+		}
+	}
+	counts, err := selectRows[LineCount](ctx, t, s.text(runningSQL), now, document(tasks), document(queues))
 	if err != nil {
 		return nil, nil, 0, fmt.Errorf("count running jobs: %w", err)
 	}

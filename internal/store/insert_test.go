@@ -3,6 +3,7 @@ package store_test
 import (
 	"bytes"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -198,9 +199,10 @@ func TestLargeArgumentsGoInStatementsOfFourMiB(t *testing.T) {
 		watch := &watcher{}
 		s := open(t, db, store.Options{Wrap: watch.wrap})
 		jobs := newJobs("a", 4)
-		for i, size := range []int{2 << 20, 2 << 20, 1, 4<<20 + 1} { // the last is more than a statement's worth alone
+		for i, size := range []int{2 << 20, 1 << 20, 1, 4<<20 + 1} { // the last is more than a statement's worth alone
 			jobs[i].Args = make([]byte, size)
 		}
+		jobs[1].Metadata = `{"a":"` + strings.Repeat("a", 1<<20-8) + `"}` // it counts, too
 		watch.reset()
 		_, err := s.Insert(t.Context(), jobs)
 		require.NoError(t, err)

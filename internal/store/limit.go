@@ -70,14 +70,15 @@ type Declared struct {
 const limitColumns = `name, rate_count, rate_period, burst, level, remainder, stamp, held_from, held_until, deferred_at,
        paused, override_rate, override_burst, override_until, override_reason, covers, started, deferred, shed`
 
-// A new limit starts full. An old one keeps what it has; a new rate reaches
+// Rows are inserted in the order in which looks lock them, by bytes. A new limit
+// starts full. An old one keeps what it has; a new rate reaches
 // it at the next look, which first credits the time at the old one.
 var declareLimitsSQL = &statement{
 	postgres: `
 insert into weir_limits (name, rate_count, rate_period, burst, level, remainder, stamp, covers)
 select r.name, r.count, r.period, r.burst, r.capacity, 0, coalesce($2::bigint, ` + pgNow + `), r.covers
 from json_to_recordset($1::json) as r(name text, count bigint, period bigint, burst bigint, capacity bigint, covers text)
-order by r.name
+order by r.name collate "C"
 on conflict (name, key) do update set covers = excluded.covers where weir_limits.covers <> excluded.covers`,
 	sqlite: `
 insert into weir_limits (name, rate_count, rate_period, burst, level, remainder, stamp, covers)
@@ -123,7 +124,10 @@ type Covers struct {
 	Queues []string `json:"queues,omitempty"`
 }
 
-var limitsSQL = &statement{postgres: `select ` + limitColumns + ` from weir_limits where key = '' order by name`}
+var (
+	limitsSQL = &statement{postgres: `select ` + limitColumns + ` from weir_limits where key = '' order by name`}
+	limitSQL  = &statement{postgres: `select ` + limitColumns + ` from weir_limits where key = '' and name = $1`}
+)
 
 // Limits lists the limits' rows by name.
 func (s *Store) Limits(ctx context.Context) ([]Limit, error) {
@@ -132,6 +136,18 @@ func (s *Store) Limits(ctx context.Context) ([]Limit, error) {
 		return nil, fmt.Errorf("list limits: %w", err)
 	}
 	return rows, nil
+}
+
+// Limit returns the row of the limit of that name, if there is one.
+func (s *Store) Limit(ctx context.Context, name string) (Limit, bool, error) {
+	rows, err := selectRows[Limit](ctx, s.read, s.text(limitSQL), name)
+	if err != nil {
+		return Limit{}, false, fmt.Errorf("get limit %q: %w", name, err)
+	}
+	if len(rows) == 0 {
+		return Limit{}, false, nil
+	}
+	return rows[0], true, nil
 }
 
 // The clock is read per row, after that row's lock is held: the last row's

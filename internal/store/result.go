@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"database/sql"
 	"fmt"
 )
 
@@ -37,7 +38,7 @@ type Result struct {
 	Claim   int64   `json:"claim"`
 	UID     string  `json:"-"`
 	Outcome Outcome `json:"-"`
-	Delay   int64   `json:"delay"` // microseconds
+	Delay   int64   `json:"delay"` // of a Retry: microseconds
 	Reason  string  `json:"reason"`
 	// Errors is the job's whole list of errors, this one included; unset
 	// keeps what is stored.
@@ -48,6 +49,8 @@ type Result struct {
 	StartedAt int64  `json:"-"`
 	Text      string `json:"-"` // the error
 	Failed    bool   `json:"-"` // the attempt failed, and not by the job's own fault
+
+	Cancelled bool `json:"-"` // of a refused one: the job was cancelled
 }
 
 const (
@@ -68,11 +71,13 @@ const (
 	sqliteSeal = `(((id << 20) | claim) - ((id << 20) & claim))` // exclusive or, as well
 )
 
+func seal(id, claim int64) int64 { return id<<20 ^ claim }
+
 // seals splits results into ids and seals.
 func seals(set []Result) (ids, seals []int64) {
 	ids, seals = make([]int64, len(set)), make([]int64, len(set))
 	for i, r := range set {
-		ids[i], seals[i] = r.ID, r.ID<<20^r.Claim
+		ids[i], seals[i] = r.ID, seal(r.ID, r.Claim)
 	}
 	return ids, seals
 }
@@ -96,13 +101,14 @@ var doneDeleteSQL = &statement{sqlite: `
 delete from weir_jobs
 where id in (select value from json_each($1)) and ` + sqliteSeal + ` in (select value from json_each($2)) and state = 1`}
 
-// A job whose delay is nothing is in line at once. One that is given back
-// keeps its place; a retry's place is the end of its back-off.
+// A retry's place is the end of its back-off; one without is in line at once. A
+// job that is given back keeps its place in line.
 var backSQL = &statement{
 	postgres: `
 with c as materialized (select coalesce($2::bigint, ` + pgNow + `) as now)
-update weir_jobs j set state = case when r.delay > 0 then 2 else 0 end, lease_until = null,
-       run_at = c.now + r.delay, first_due = case when $3 = 'retry' then c.now + r.delay else j.first_due end,
+update weir_jobs j set state = case when $3 = 'retry' and r.delay > 0 then 2 else 0 end, lease_until = null,
+       run_at = case when $3 = 'retry' then c.now + r.delay else c.now end,
+       first_due = case when $3 = 'retry' then c.now + r.delay else j.first_due end,
        attempt = j.attempt - case when $3 = 'give back' then 1 else 0 end,
        given_back = j.given_back + case when $3 = 'interrupted' then 1 else 0 end,
        claim = case when $3 = 'lost' then null else j.claim end,
@@ -110,8 +116,8 @@ update weir_jobs j set state = case when r.delay > 0 then 2 else 0 end, lease_un
 from c, json_to_recordset($1::json) as r(id bigint, claim bigint, delay bigint, errors text)
 where j.id = r.id and j.claim = r.claim and j.state = 1`,
 	sqlite: `
-update weir_jobs set state = case when r.value ->> 'delay' > 0 then 2 else 0 end, lease_until = null,
-       run_at = $2 + (r.value ->> 'delay'),
+update weir_jobs set state = case when $3 = 'retry' and r.value ->> 'delay' > 0 then 2 else 0 end, lease_until = null,
+       run_at = case when $3 = 'retry' then $2 + (r.value ->> 'delay') else $2 end,
        first_due = case when $3 = 'retry' then $2 + (r.value ->> 'delay') else first_due end,
        attempt = attempt - case when $3 = 'give back' then 1 else 0 end,
        given_back = given_back + case when $3 = 'interrupted' then 1 else 0 end,
@@ -204,16 +210,18 @@ func (s *Store) writeDone(ctx context.Context, t *tx, set []Result) (int64, erro
 	return n, err
 }
 
-// Where results of these claims went that are no longer running.
+// Where results of these claims went that are no longer running. A cancelled
+// job has no claim any more.
 var settledSQL = &statement{
 	postgres: `
 select uid, claim from weir_jobs where id = any($1::bigint[]) and claim = any($2::bigint[]) and state <> 1
-union all select uid, claim from weir_history where id = any($1::bigint[]) and claim = any($2::bigint[])
+union all select uid, claim from weir_history where id = any($1::bigint[]) and (claim = any($2::bigint[]) or state = 4)
 union all select job_id, claim from weir_dead
 where job_id = any(array(select value::uuid from json_array_elements_text($3::json))) and claim = any($2::bigint[])`,
 	sqlite: `
 select uid, claim from weir_jobs where id in (select value from json_each($1)) and claim in (select value from json_each($2)) and state <> 1
-union all select uid, claim from weir_history where id in (select value from json_each($1)) and claim in (select value from json_each($2))
+union all select uid, claim from weir_history
+where id in (select value from json_each($1)) and (claim in (select value from json_each($2)) or state = 4)
 union all select job_id, claim from weir_dead
 where job_id in (select value from json_each($3)) and claim in (select value from json_each($2))`,
 }
@@ -227,8 +235,8 @@ func (s *Store) late(ctx context.Context, t *tx, set []Result) ([]Result, error)
 		ids[i], claims[i], uids[i] = r.ID, r.Claim, r.UID
 	}
 	type attempt struct {
-		UID   string `db:"uid"`
-		Claim int64  `db:"claim"`
+		UID   string        `db:"uid"`
+		Claim sql.NullInt64 `db:"claim"`
 	}
 	rows, err := selectRows[attempt](ctx, t, s.text(settledSQL), s.ids(ids), s.ids(claims), document(uids))
 	if err != nil {
@@ -240,7 +248,8 @@ func (s *Store) late(ctx context.Context, t *tx, set []Result) ([]Result, error)
 	}
 	var late []Result
 	for _, r := range set {
-		if _, ok := settled[attempt{r.UID, r.Claim}]; !ok {
+		if _, ok := settled[attempt{r.UID, sql.NullInt64{Int64: r.Claim, Valid: true}}]; !ok {
+			_, r.Cancelled = settled[attempt{UID: r.UID}]
 			late = append(late, r)
 		}
 	}

@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"github.com/jmoiron/sqlx"
-	_ "github.com/lib/pq"  // driver "postgres"
 	_ "modernc.org/sqlite" // driver "sqlite"
 
 	"github.com/weirq/weir/internal/clock"
@@ -35,6 +34,8 @@ type Store struct {
 	// handlers with many calls under way cannot starve them.
 	engine *sqlx.DB
 
+	doubt   doubt // on PostgreSQL's connections
+	silence time.Duration
 	texts   sync.Map // *statement -> string
 	group   group
 	wakes   wakes
@@ -56,6 +57,9 @@ type Options struct {
 	Wrap func(driver.Connector) driver.Connector
 	// MustExist refuses a database that has no Weir tables.
 	MustExist bool
+	// Silence shortens the time after which a connection to PostgreSQL counts
+	// as dead that does not answer, for tests.
+	Silence time.Duration
 }
 
 // ErrNoDatabase is returned when there is nothing to open and Options forbid
@@ -69,7 +73,7 @@ func Open(ctx context.Context, dsn string, opts Options) (*Store, error) {
 		return nil, err
 	}
 	s := newStore(t)
-	s.wrap, s.clock, s.fixed = opts.Wrap, opts.Clock, opts.Clock
+	s.wrap, s.clock, s.fixed, s.silence = opts.Wrap, opts.Clock, opts.Clock, opts.Silence
 	if s.clock == nil {
 		s.clock = clock.System{}
 	}
@@ -109,7 +113,7 @@ func (s *Store) connect(ctx context.Context, conns int, opts Options) error {
 		dsn = s.target.sqliteURI(false)
 	}
 	var err error
-	if s.read, err = s.pool(dsn, conns); err != nil {
+	if s.read, err = s.pool(dsn, conns, silence); err != nil {
 		return err
 	}
 	if err := s.firstContact(ctx); err != nil {
@@ -118,7 +122,7 @@ func (s *Store) connect(ctx context.Context, conns int, opts Options) error {
 	if s.target.dialect == SQLite {
 		return nil
 	}
-	s.engine, err = s.pool(dsn, 2)
+	s.engine, err = s.pool(dsn, 2, engineSilence)
 	return err
 }
 
@@ -136,28 +140,39 @@ func (s *Store) firstContact(ctx context.Context) error {
 	}
 }
 
-// pool opens nothing yet: connections are made when they are needed.
-func (s *Store) pool(dsn string, conns int) (*sqlx.DB, error) {
+// pool opens nothing yet: connections are made when they are needed. On
+// PostgreSQL one that does not answer for longer than quiet counts as dead.
+func (s *Store) pool(dsn string, conns int, quiet time.Duration) (*sqlx.DB, error) {
 	name := "postgres"
+	var open driver.Connector = &pgConnector{dsn: dsn, silence: s.patience(quiet), doubt: &s.doubt}
 	if s.target.dialect == SQLite {
 		name = "sqlite"
-	}
-	db, err := sql.Open(name, dsn)
-	if err != nil {
-		return nil, fmt.Errorf("database %s: %w", s, err)
-	}
-	if s.wrap != nil {
-		plain := db
-		db = sql.OpenDB(s.wrap(connector{dsn, plain.Driver()}))
+		plain, err := sql.Open(name, dsn)
+		if err != nil {
+			return nil, fmt.Errorf("database %s: %w", s, err)
+		}
+		open = connector{dsn, plain.Driver()}
 		_ = plain.Close() // it has no connections
 	}
+	if s.wrap != nil {
+		open = s.wrap(open)
+	}
+	db := sql.OpenDB(open)
 	db.SetMaxOpenConns(conns)
 	db.SetMaxIdleConns(conns)
 	db.SetConnMaxIdleTime(5 * time.Minute)
 	return sqlx.NewDb(db, name), nil
 }
 
-// connector opens connections for a wrapped driver.
+// patience is for how long an answer is waited for, or less in a test.
+func (s *Store) patience(quiet time.Duration) time.Duration {
+	if s.silence > 0 && quiet != unbounded {
+		return min(s.silence, quiet)
+	}
+	return quiet
+}
+
+// connector opens SQLite's connections.
 type connector struct {
 	dsn    string
 	driver driver.Driver

@@ -45,12 +45,12 @@ func OutOfStarts(attempt, givenBack, maxRetries int) bool {
 var promoteSQL = &statement{
 	postgres: `
 update weir_jobs set state = 0 where id = any(array(
-    select id from weir_jobs where state = 2 and run_at <= (select coalesce($1::bigint, ` + pgNow + `))
-    order by run_at limit $2 for update skip locked))
+    select id from weir_jobs where state = 2 and first_due <= (select coalesce($1::bigint, ` + pgNow + `))
+    order by first_due limit $2 for update skip locked))
 returning task, queue`,
 	sqlite: `
 update weir_jobs set state = 0 where id in (
-    select id from weir_jobs where state = 2 and run_at <= $1 order by run_at limit $2)
+    select id from weir_jobs where state = 2 and first_due <= $1 order by first_due limit $2)
 returning task, queue`,
 }
 
@@ -135,12 +135,12 @@ func (s *Store) reclaim(ctx context.Context, t *tx, out *Swept, lines map[Line]s
 
 var nextSQL = &statement{
 	postgres: `
-select (select min(run_at) from weir_jobs where state = 2) as due,
+select (select min(first_due) from weir_jobs where state = 2) as due,
        (select lease_until from weir_jobs where lease_until is not null and state = 1 and claim is not null order by lease_until limit 1) as lease,
        (select min(expires_at) from weir_jobs where expires_at is not null and started_at is null) as expiry,
        coalesce($1::bigint, ` + pgNow + `) as now`,
 	sqlite: `
-select (select min(run_at) from weir_jobs where state = 2) as due,
+select (select min(first_due) from weir_jobs where state = 2) as due,
        (select lease_until from weir_jobs where lease_until is not null and state = 1 and claim is not null order by lease_until limit 1) as lease,
        (select min(expires_at) from weir_jobs where expires_at is not null and started_at is null) as expiry, $1 as now`,
 }
@@ -196,11 +196,10 @@ type Held struct {
 // young, and those of jobs which another session has locked, are not.
 func (s *Store) Renew(ctx context.Context, held []Held, lease int64) (map[Held]bool, error) {
 	kept := make(map[Held]bool, len(held))
-	set := make([]Result, len(held))
+	ids, seals := make([]int64, len(held)), make([]int64, len(held))
 	for i, h := range held {
-		set[i] = Result{ID: h.ID, Claim: h.Claim}
+		ids[i], seals[i] = h.ID, seal(h.ID, h.Claim)
 	}
-	ids, seals := seals(set)
 	err := s.writeFor(ctx, renewing, func(t *tx) error {
 		renewed, err := selectRows[Held](ctx, t, s.text(renewSQL), s.ids(ids), s.ids(seals), s.given(), lease)
 		if err != nil {

@@ -141,7 +141,7 @@ func (s *Store) turn(ctx context.Context, t *tx, req *TurnRequest, out *TurnResu
 		return err
 	}
 	out.Now, out.At = now, s.clock.Now()
-	read, err := s.readLines(ctx, t, req, now, locked)
+	read, err := s.readLines(ctx, t, req, now, locked, out.Swept.Expired == expireRows)
 	if err != nil {
 		return err
 	}
@@ -183,14 +183,46 @@ where state = 0 and task = $1 and queue = $2 and (not $4 or started_at is null) 
 order by rank, first_due, id limit $3`,
 }
 
-func (s *Store) readLines(ctx context.Context, t *tx, req *TurnRequest, now int64, locked Locked) ([][]Candidate, error) {
+// crowdedSQL looks no further than a thousand jobs behind what is asked for: more
+// have expired than one sweep takes, and a line may begin with all of them. The
+// sum keeps the line's index out of the second step, whose rows have ids.
+var crowdedSQL = &statement{
+	postgres: `
+select l.n, j.id, j.rank, j.first_due, j.started_at is not null
+from unnest($1::text[], $2::text[], $3::int[], $4::bool[], $6::int[], $7::bigint[], $8::bigint[], $9::int[])
+     as l(task, queue, k, fresh, rank, first_due, id, n),
+lateral (
+    select id, rank, first_due, started_at from weir_jobs
+    where state + 0 = 0 and id = any(array(
+        select id from (
+            select id, expires_at, started_at from weir_jobs
+            where state = 0 and task = l.task and queue = l.queue and (not l.fresh or started_at is null)
+              and (rank, first_due, id) > (l.rank, l.first_due, l.id)
+            order by rank, first_due, id limit l.k + 1000) w
+        where expires_at is null or expires_at > $5 or started_at is not null limit l.k))
+    order by rank, first_due, id
+    for update skip locked
+) j`,
+	sqlite: `
+select $9, id, rank, first_due, started_at is not null from (
+    select id, rank, first_due, started_at, expires_at from weir_jobs
+    where state = 0 and task = $1 and queue = $2 and (not $4 or started_at is null) and (rank, first_due, id) > ($6, $7, $8)
+    order by rank, first_due, id limit $3 + 1000)
+where expires_at is null or expires_at > $5 or started_at is not null limit $3`,
+}
+
+func (s *Store) readLines(ctx context.Context, t *tx, req *TurnRequest, now int64, locked Locked, crowded bool) ([][]Candidate, error) {
+	st := candidatesSQL
+	if crowded {
+		st = crowdedSQL
+	}
 	asks := req.Admit.Ask(now, locked)
 	for i := range asks {
 		asks[i].Of = i
 	}
 	read := make([][]Candidate, len(asks))
 	for len(asks) > 0 {
-		if err := s.candidates(ctx, t, asks, read, now); err != nil {
+		if err := s.candidates(ctx, t, st, asks, read, now); err != nil {
 			return nil, err
 		}
 		if asks = nil; req.More != nil {
@@ -211,11 +243,11 @@ func (a *Ask) after() Candidate {
 }
 
 // candidates appends what is asked for to what was read.
-func (s *Store) candidates(ctx context.Context, t *tx, asks []Ask, read [][]Candidate, now int64) error {
+func (s *Store) candidates(ctx context.Context, t *tx, st *statement, asks []Ask, read [][]Candidate, now int64) error {
 	if s.target.dialect == SQLite {
 		for _, a := range asks {
 			c := a.after()
-			if err := s.readCandidates(ctx, t, read, a.Task, a.Queue, a.Max, a.Fresh, now, c.Rank, c.FirstDue, c.ID, a.Of); err != nil {
+			if err := s.readCandidates(ctx, t, st, read, a.Task, a.Queue, a.Max, a.Fresh, now, c.Rank, c.FirstDue, c.ID, a.Of); err != nil {
 				return err
 			}
 		}
@@ -229,12 +261,12 @@ func (s *Store) candidates(ctx context.Context, t *tx, asks []Ask, read [][]Cand
 		tasks[i], queues[i], maxs[i], fresh[i] = a.Task, a.Queue, int64(a.Max), a.Fresh
 		ranks[i], dues[i], ids[i], of[i] = int64(c.Rank), c.FirstDue, c.ID, int64(a.Of)
 	}
-	return s.readCandidates(ctx, t, read, pq.Array(tasks), pq.Array(queues), pq.Array(maxs), pq.Array(fresh), now,
+	return s.readCandidates(ctx, t, st, read, pq.Array(tasks), pq.Array(queues), pq.Array(maxs), pq.Array(fresh), now,
 		pq.Array(ranks), pq.Array(dues), pq.Array(ids), pq.Array(of))
 }
 
-func (s *Store) readCandidates(ctx context.Context, t *tx, read [][]Candidate, args ...any) error {
-	rows, err := t.QueryContext(ctx, s.text(candidatesSQL), args...)
+func (s *Store) readCandidates(ctx context.Context, t *tx, st *statement, read [][]Candidate, args ...any) error {
+	rows, err := t.QueryContext(ctx, s.text(st), args...)
 	if err != nil {
 		return fmt.Errorf("read lines: %w", err)
 	}
@@ -314,12 +346,13 @@ func (s *Store) ids(ids []int64) any {
 }
 
 var claimedSQL = &statement{
-	postgres: `select ` + startedColumns + ` from weir_jobs where lease_until is not null and claim = $1`,
+	postgres: `select ` + startedColumns + ` from weir_jobs where lease_until is not null and claim = $1 for update`,
+	sqlite:   `select ` + startedColumns + ` from weir_jobs where lease_until is not null and claim = $1`,
 }
 
 // Claimed returns the jobs that a claim started and still has: asked after a
 // commit whose outcome is unknown. It does not write, but the guards of a turn
-// keep its plan.
+// keep its plan, and a server that is the primary no longer may not answer.
 func (s *Store) Claimed(ctx context.Context, claim int64) ([]Job, error) {
 	var jobs []Job
 	err := s.writeFor(ctx, turning, func(t *tx) (err error) {

@@ -54,11 +54,15 @@ func (t *tx) QueryContext(ctx context.Context, query string, args ...any) (*sql.
 // The planner guards of a turn keep every plan linear in the rows asked for,
 // whatever the statistics say at the moment: without them a nearly empty
 // table's statistics turn a claim into a scan.
+//
+// A process that is gone in silence leaves no locks behind for longer than ten
+// seconds. There is no "read write": a server that its operator has made
+// read-only, for a full disk, is not to be overruled.
 const (
-	beginPostgres     = `begin isolation level read committed read write`
+	beginPostgres     = `begin isolation level read committed; set local idle_in_transaction_session_timeout = '10s'`
 	beginPostgresTurn = beginPostgres + `; set local enable_seqscan = off; set local enable_hashjoin = off; ` +
 		`set local enable_mergejoin = off; set local enable_bitmapscan = off; set local jit = off; ` +
-		`set local lock_timeout = '3s'; set local idle_in_transaction_session_timeout = '10s'`
+		`set local lock_timeout = '3s'`
 	beginSQLite = `begin immediate`
 )
 
@@ -81,6 +85,10 @@ var (
 
 const maxAttempts = 8
 
+// lastConnection is how many connections are tried: where one is no good, the
+// next one is not as old.
+const lastConnection = 3
+
 // write runs do in a transaction. Serialization failures and deadlocks are
 // tried again in place, so do must be repeatable: it may leave nothing behind
 // outside the transaction but what it overwrites.
@@ -91,7 +99,8 @@ func (s *Store) write(ctx context.Context, do func(*tx) error) error {
 func (s *Store) writeFor(ctx context.Context, why purpose, do func(*tx) error) error {
 	for attempt := 1; ; attempt++ {
 		err := s.writeOnce(ctx, why, do)
-		if err == nil || attempt == maxAttempts || !transient(err) || ctx.Err() != nil {
+		again := transient(err) && attempt < maxAttempts || demoted(err) && attempt < lastConnection
+		if err == nil || !again || ctx.Err() != nil {
 			if pe, ok := errors.AsType[*pq.Error](err); ok && pe.Code == "55P03" { // lock_not_available
 				err = fmt.Errorf("%w: %w", ErrLocked, err)
 			}
@@ -120,6 +129,10 @@ func (s *Store) writeOnce(ctx context.Context, why purpose, do func(*tx) error) 
 	// Also when do panics: no connection is left in a transaction.
 	defer t.release(ctx)
 	if err := do(t); err != nil {
+		if demoted(err) {
+			t.discard()
+			s.doubt.cast()
+		}
 		return err
 	}
 	// A context that ends must not cut a commit in two.
@@ -152,25 +165,29 @@ func (s *Store) begin(ctx context.Context, why purpose) (*tx, error) {
 		}
 		return t, nil
 	}
-	// The connections of a server that was restarted, or is the primary no
-	// longer, are found out here, one by one: nothing was begun on them.
+	// The connections of a server that was restarted are found out here: nothing
+	// was begun on them.
 	db := s.read
 	if why.engine {
 		db = s.engine
 	}
-	for left := db.Stats().MaxOpenConnections; ; left-- {
+	for n := 1; ; n++ {
 		conn, err := db.Connx(ctx)
 		if err != nil {
 			return nil, fmt.Errorf("connect: %w", err)
 		}
 		t := &tx{conn: conn}
-		if _, err = t.ExecContext(ctx, why.begin); err == nil {
+		beginning, cancel := context.WithTimeoutCause(ctx, s.patience(beginSilence), errSilent)
+		_, err = t.ExecContext(beginning, why.begin)
+		cancel()
+		if err == nil {
 			return t, nil
 		}
 		t.discard()
-		if left == 0 || definite(err) || ctx.Err() != nil {
+		if n == lastConnection || definite(err) || ctx.Err() != nil {
 			return nil, fmt.Errorf("begin: %w", err)
 		}
+		s.doubt.cast()
 	}
 }
 
@@ -215,6 +232,13 @@ func transient(err error) bool {
 		}
 	}
 	return false
+}
+
+// demoted tells the answer of a server that may not write: it is the primary no
+// longer, or was made read-only.
+func demoted(err error) bool {
+	pe, ok := errors.AsType[*pq.Error](err)
+	return ok && pe.Code == "25006" // read_only_sql_transaction
 }
 
 // definite tells an answer of the server, after which the outcome is known,

@@ -36,7 +36,7 @@ func (w *writer) checkFile(path string) error {
 }
 
 func (s *Store) openWriter(ctx context.Context) (*writer, error) {
-	db, err := s.pool(s.target.sqliteURI(true), 1)
+	db, err := s.pool(s.target.sqliteURI(true), 1, unbounded)
 	if err != nil {
 		return nil, err
 	}
@@ -50,6 +50,9 @@ func (s *Store) openWriter(ctx context.Context) (*writer, error) {
 		err = conn.GetContext(ctx, &patience, `pragma busy_timeout`)
 	}
 	if err != nil {
+		if conn != nil { // the pool does not close what is in use
+			_ = conn.Close()
+		}
 		_ = db.Close()
 		return nil, fmt.Errorf("database %s: cannot be opened for writing: %w", s, err)
 	}
