@@ -73,7 +73,7 @@ limits:
 		assert.NotEmpty(t, w.Mend)
 	}
 	assert.Equal(t, []string{
-		`weir.yaml:3:13: W202 tasks.a.exec: task "a": there is no program "` + dir + `/none.sh": make it, or correct the command`,
+		`weir.yaml:3:13: W202 tasks.a.exec: task "a": there is no program "` + dir + `/none.sh": make it, or correct the command: a path counts from the folder of the file`,
 		`weir.yaml:4:13: W202 tasks.b.exec: task "b": "` + dir + `/plain.sh" cannot be executed: make it executable: chmod +x ` + dir + `/plain.sh`,
 		`weir.yaml:5:13: W202 tasks.c.exec: task "c": no program "no-such-program-at-all" in PATH: install it, or write ./no-such-program-at-all for one beside the file`,
 		`weir.yaml:6:13: W202 tasks.d.exec: task "d": there is no folder "` + dir + `/nowhere": make it, or correct dir`,
