@@ -111,11 +111,24 @@ func (t *Task) withoutEffect() []Finding {
 		return nil
 	}
 	slices.Sort(keys)
+	verb, mend := "has", "give it where the task runs"
+	if len(keys) > 1 {
+		verb, mend = "have", "give them where the task runs"
+	}
 	return []Finding{{
 		Code: NoEffect, Place: t.Place,
-		Message: fmt.Sprintf("task %s runs elsewhere: %s has no effect here", quote(t.Name), strings.Join(keys, ", ")),
-		Mend:    "give it where the task runs",
+		Message: fmt.Sprintf("task %s runs elsewhere: %s %s no effect here", quote(t.Name), listed(keys), verb),
+		Mend:    mend,
 	}}
+}
+
+// listed writes a list for a person: "a, b and c".
+func listed(words []string) string {
+	last := len(words) - 1
+	if last < 1 {
+		return strings.Join(words, "")
+	}
+	return strings.Join(words[:last], ", ") + " and " + words[last]
 }
 
 // idleRates names the rates of a list that never refuse anything, because
