@@ -116,7 +116,8 @@ func WithMigrate(m Migrate) Option {
 	}
 }
 
-// Close releases the connections. No call may be under way.
+// Close releases the connections. No call may be under way. Calls that come
+// later fail with [ErrClosed]; closing again changes nothing.
 func (c *Client) Close() error { return c.store.Close() }
 
 // Store is the storage under the client, for Weir's own packages: it is not

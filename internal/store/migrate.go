@@ -225,14 +225,14 @@ func (s *Store) provider() (*goose.Provider, func(), error) {
 	for _, p := range pairs {
 		list = append(list, goose.NewGoMigration(p.Version, s.runSQL(p.Up), s.runSQL(p.Down)))
 	}
-	db, dialect, done := s.read.DB, goose.DialectPostgres, func() {}
+	db, dialect, done := s.read.DB.DB, goose.DialectPostgres, func() {}
 	if s.target.dialect == SQLite {
 		// The readers cannot write, and the writer may not be there yet.
 		writing, err := s.pool(s.target.sqliteURI(true), 1)
 		if err != nil {
 			return nil, nil, err
 		}
-		db, dialect, done = writing.DB, goose.DialectSQLite3, func() { _ = writing.Close() }
+		db, dialect, done = writing.DB.DB, goose.DialectSQLite3, func() { _ = writing.Close() }
 	}
 	p, err := goose.NewProvider(dialect, db, nil, goose.WithGoMigrations(list...),
 		goose.WithTableName(s.migrationTable()), goose.WithDisableGlobalRegistry(true))
