@@ -48,8 +48,8 @@ const DefaultMaxArgs = 1 << 20
 // date; see [WithMigrate]. Close the client when nothing uses it any more.
 func Open(ctx context.Context, dsn string, opts ...Option) (*Client, error) {
 	o := options{store: store.Options{Migrate: true}, maxArgs: DefaultMaxArgs}
-	for _, opt := range opts {
-		if err := opt(&o); err != nil {
+	for i, opt := range opts {
+		if err := apply(i, opt, &o); err != nil {
 			return nil, fmt.Errorf("open: %w", err)
 		}
 	}
@@ -63,6 +63,9 @@ func Open(ctx context.Context, dsn string, opts ...Option) (*Client, error) {
 // WithClock replaces the clocks of the host and of the database, for tests.
 func WithClock(c Clock) Option {
 	return func(o *options) error {
+		if c == nil {
+			return &InvalidError{Field: "clock", Value: "nil", Problem: "leave the option out for the real one"}
+		}
 		o.store.Clock = c
 		return nil
 	}

@@ -30,6 +30,8 @@ type Tx interface {
 	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
 }
 
+var errNoClient = &InvalidError{Field: "client", Value: "nil", Problem: "open one with queue.Open"}
+
 // tries is how often an enqueue whose reply was lost is repeated by itself.
 const tries = 3
 
@@ -58,6 +60,9 @@ func untilKnown(ctx context.Context, write func(again bool) error) error {
 // ([InvalidError]). After [ErrOutcomeUnknown] the receipt has the id with which
 // to enqueue again.
 func (c *Client) Enqueue(ctx context.Context, job NewJob) (Receipt, error) {
+	if c == nil {
+		return Receipt{}, fmt.Errorf("enqueue: %w", errNoClient)
+	}
 	stored, err := job.stored(c.maxArgs)
 	if err == nil {
 		err = ctx.Err()
@@ -134,6 +139,9 @@ func (c *Client) EnqueueTx(ctx context.Context, tx Tx, job NewJob) (Receipt, err
 // EnqueueManyTx stores jobs in the caller's own transaction, as
 // [Client.EnqueueTx] does one, and answers in their order.
 func (c *Client) EnqueueManyTx(ctx context.Context, tx Tx, jobs []NewJob) ([]Receipt, error) {
+	if tx == nil {
+		return nil, fmt.Errorf("enqueue: %w", &InvalidError{Field: "transaction", Value: "nil", Problem: "begin one, or use Enqueue"})
+	}
 	stored, err := c.check(jobs)
 	if err != nil {
 		return nil, fmt.Errorf("enqueue: %w", err)
@@ -149,6 +157,9 @@ func (c *Client) EnqueueManyTx(ctx context.Context, tx Tx, jobs []NewJob) ([]Rec
 }
 
 func (c *Client) check(jobs []NewJob) ([]store.NewJob, error) {
+	if c == nil {
+		return nil, errNoClient
+	}
 	stored := make([]store.NewJob, len(jobs))
 	for i := range jobs {
 		var err error

@@ -78,14 +78,18 @@ func TestAnOptionOutOfRangeIsRefused(t *testing.T) {
 	t.Parallel()
 	db := storetest.SQLite(t)
 	for want, opt := range map[string]queue.Option{
-		"open: max args 0: use at least 1 byte": queue.WithMaxArgs(0),
-		"open: max conns -1: use at least 1":    queue.WithMaxConns(-1),
+		"open: max args 0: use at least 1 byte":                  queue.WithMaxArgs(0),
+		"open: max conns -1: use at least 1":                     queue.WithMaxConns(-1),
+		"open: clock nil: leave the option out for the real one": queue.WithClock(nil),
+		"open: option 1: it is nil: leave it out":                nil,
 	} {
 		_, err := queue.Open(t.Context(), db.DSN, opt)
 		require.EqualError(t, err, want)
 		require.ErrorIs(t, err, queue.ErrInvalid)
 	}
-	_, err := queue.Open(t.Context(), "mysql://root:secret@localhost/app")
+	_, err := queue.Open(t.Context(), "")
+	require.EqualError(t, err, `open: database "": no such form: use sqlite:PATH or postgres://USER@HOST/NAME`)
+	_, err = queue.Open(t.Context(), "mysql://root:secret@localhost/app")
 	require.ErrorContains(t, err, "use sqlite:PATH or postgres://")
 	require.NotContains(t, err.Error(), "secret")
 }
