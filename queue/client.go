@@ -50,8 +50,8 @@ const DefaultMaxArgs = 1 << 20
 // date; see [WithMigrate]. Close the client when nothing uses it any more.
 func Open(ctx context.Context, dsn string, opts ...Option) (*Client, error) {
 	o := options{store: store.Options{Migrate: true}, maxArgs: DefaultMaxArgs}
-	for _, opt := range opts {
-		if err := opt(&o); err != nil {
+	for i, opt := range opts {
+		if err := apply(i, opt, &o); err != nil {
 			return nil, fmt.Errorf("open: %w", err)
 		}
 	}
@@ -65,6 +65,9 @@ func Open(ctx context.Context, dsn string, opts ...Option) (*Client, error) {
 // WithClock replaces the clocks of the host and of the database, for tests.
 func WithClock(c Clock) Option {
 	return func(o *options) error {
+		if c == nil {
+			return &InvalidError{Field: "clock", Value: "nil", Problem: "leave the option out for the real one"}
+		}
 		o.store.Clock = c
 		return nil
 	}
@@ -122,7 +125,8 @@ func WithMigrate(m Migrate) Option {
 	}
 }
 
-// Close releases the connections. No call may be under way.
+// Close releases the connections. No call may be under way. Calls that come
+// later fail with [ErrClosed]; closing again changes nothing.
 func (c *Client) Close() error { return c.store.Close() }
 
 // Store is the storage under the client, for Weir's own packages: it is not

@@ -31,6 +31,8 @@ type Tx interface {
 	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
 }
 
+var errNoClient = &InvalidError{Field: "client", Value: "nil", Problem: "open one with queue.Open"}
+
 // tries is how often an enqueue whose reply was lost is repeated by itself.
 const tries = 3
 
@@ -59,6 +61,9 @@ func untilKnown(ctx context.Context, write func(again bool) error) error {
 // ([InvalidError]). After [ErrOutcomeUnknown] the receipt has the id with which
 // to enqueue again.
 func (c *Client) Enqueue(ctx context.Context, job NewJob) (Receipt, error) {
+	if c == nil {
+		return Receipt{}, fmt.Errorf("enqueue: %w", errNoClient)
+	}
 	if len(c.middleware) == 0 {
 		return c.insertOne(ctx, job)
 	}
@@ -159,6 +164,9 @@ func (c *Client) EnqueueTx(ctx context.Context, tx Tx, job NewJob) (Receipt, err
 // EnqueueManyTx stores jobs in the caller's own transaction, as
 // [Client.EnqueueTx] does one, and answers in their order.
 func (c *Client) EnqueueManyTx(ctx context.Context, tx Tx, jobs []NewJob) ([]Receipt, error) {
+	if tx == nil {
+		return nil, fmt.Errorf("enqueue: %w", &InvalidError{Field: "transaction", Value: "nil", Problem: "begin one, or use Enqueue"})
+	}
 	return c.through(ctx, jobs, func(ctx context.Context, jobs []NewJob) ([]Receipt, error) {
 		return c.insertTx(ctx, tx, jobs)
 	})
@@ -184,6 +192,9 @@ func (c *Client) insertTx(ctx context.Context, tx Tx, jobs []NewJob) ([]Receipt,
 }
 
 func (c *Client) check(jobs []NewJob) ([]store.NewJob, error) {
+	if c == nil {
+		return nil, errNoClient
+	}
 	stored := make([]store.NewJob, len(jobs))
 	for i := range jobs {
 		var err error

@@ -21,6 +21,8 @@ var (
 	ErrNoDatabase = store.ErrNoDatabase
 	// ErrSchema says that the schema is not this program's. See [MigrateCheck].
 	ErrSchema = store.ErrSchema
+	// ErrClosed says that the client was closed.
+	ErrClosed = store.ErrClosed
 	// ErrOutcomeUnknown says that the call may or may not have taken effect:
 	// the connection broke, or the context ended, while the commit was under
 	// way. The receipt that comes with it has the job's id: enqueue again with

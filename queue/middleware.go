@@ -23,6 +23,9 @@ func WithMiddleware(wrap ...func(next Enqueuer) Enqueuer) Option {
 
 // through sends jobs through the middleware to what stores them.
 func (c *Client) through(ctx context.Context, jobs []NewJob, store Enqueuer) ([]Receipt, error) {
+	if c == nil {
+		return nil, fmt.Errorf("enqueue: %w", errNoClient)
+	}
 	if len(c.middleware) == 0 {
 		return store(ctx, jobs)
 	}

@@ -2,12 +2,21 @@ package queue
 
 import (
 	"encoding/json"
+	"strconv"
 	"time"
 )
 
 // An EnqueueOption sets one field of a job that a [Task] enqueues; the fields
 // of [NewJob] say what each is for and what its default is.
 type EnqueueOption func(*NewJob) error
+
+// apply applies the option that was given as number i, from 0.
+func apply[T any](i int, opt func(T) error, to T) error {
+	if opt == nil {
+		return &InvalidError{Field: "option", Value: strconv.Itoa(i + 1), Problem: "it is nil: leave it out"}
+	}
+	return opt(to)
+}
 
 // ID sets the job's id to a UUID that the caller chose, so that the enqueue can
 // be repeated: see [NewJob]. It cannot be used with EnqueueMany.

@@ -60,6 +60,9 @@ type Scheduler struct {
 
 // New makes a scheduler for the database that client has open.
 func New(client *queue.Client, opts ...Option) (*Scheduler, error) {
+	if client == nil {
+		return nil, errors.New("scheduler: the client is nil: open one with queue.Open")
+	}
 	s := &Scheduler{
 		config: config{
 			concurrency: DefaultConcurrency, lease: DefaultLease, grace: DefaultShutdownGrace,
@@ -73,10 +76,7 @@ func New(client *queue.Client, opts ...Option) (*Scheduler, error) {
 	s.mail.init()
 	s.renewNow = make(chan struct{}, 1)
 	s.held.jobs = map[store.Held]*heldJob{}
-	errs := make([]error, 0, len(opts))
-	for _, o := range opts {
-		errs = append(errs, o.apply(&s.config))
-	}
+	errs := applied(opts, func(o Option) error { return o.apply(&s.config) })
 	if err := about("scheduler", errs...); err != nil {
 		return nil, err
 	}
@@ -89,6 +89,8 @@ func randomNumber() uint64 {
 	_, _ = rand.Read(b[:]) // never fails
 	return binary.LittleEndian.Uint64(b[:])
 }
+
+var errNotMade = errors.New("the scheduler is none: make one with scheduler.New")
 
 // ErrRunning is returned by Register and Run once the scheduler has been run.
 var ErrRunning = errors.New("the scheduler was started already")
@@ -158,6 +160,9 @@ func (s *Scheduler) Drain(ctx context.Context) error {
 
 // begin checks and registers, once.
 func (s *Scheduler) begin(ctx context.Context) error {
+	if s == nil || s.store == nil {
+		return errNotMade
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.started {

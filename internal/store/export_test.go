@@ -38,7 +38,7 @@ func TargetForTest(dsn string) (dialect Dialect, where, schema, shown string, er
 }
 
 // ConnectionsForTest hands over the pool that answers questions.
-func (s *Store) ConnectionsForTest() *sqlx.DB { return s.read }
+func (s *Store) ConnectionsForTest() *sqlx.DB { return s.read.DB }
 
 // WriterForTest is SQLite's writing connection.
 func (s *Store) WriterForTest() *sqlx.Conn { return s.writer.conn }

@@ -236,7 +236,7 @@ func (s *Store) provider() (*goose.Provider, func(), error) {
 		return nil, nil, err
 	}
 	done := func() { _ = db.Close() }
-	p, err := goose.NewProvider(dialect, db.DB, nil, goose.WithGoMigrations(list...),
+	p, err := goose.NewProvider(dialect, db.DB.DB, nil, goose.WithGoMigrations(list...),
 		goose.WithTableName(s.migrationTable()), goose.WithDisableGlobalRegistry(true))
 	if err != nil {
 		done()

@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/jmoiron/sqlx"
@@ -28,11 +29,11 @@ type Store struct {
 
 	// read answers questions. On PostgreSQL it writes too; on SQLite it
 	// cannot, and writer is the one connection that does.
-	read   *sqlx.DB
+	read   *pool
 	writer *writer
 	// engine is PostgreSQL's pool for turns and lease renewals, so that
 	// handlers with many calls under way cannot starve them.
-	engine *sqlx.DB
+	engine *pool
 
 	doubt   doubt // on PostgreSQL's connections
 	silence time.Duration
@@ -40,6 +41,10 @@ type Store struct {
 	group   group
 	wakes   wakes
 	notices notices
+
+	closing  sync.Once
+	closed   atomic.Bool
+	closeErr error
 }
 
 // Options say how a store is opened. The zero value is right for production.
@@ -65,6 +70,9 @@ type Options struct {
 // ErrNoDatabase is returned when there is nothing to open and Options forbid
 // to create it.
 var ErrNoDatabase = errors.New("no Weir database there")
+
+// ErrClosed is returned by calls of a store that was closed.
+var ErrClosed = errors.New("the database was closed: open it again")
 
 // Open opens the database that dsn names (sqlite:PATH or postgres://...).
 func Open(ctx context.Context, dsn string, opts Options) (*Store, error) {
@@ -140,9 +148,30 @@ func (s *Store) firstContact(ctx context.Context) error {
 	}
 }
 
+// pool is connections to the database, until the store is closed.
+type pool struct {
+	*sqlx.DB
+
+	closed *atomic.Bool
+}
+
+func (p *pool) QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error) {
+	if p.closed.Load() {
+		return nil, ErrClosed
+	}
+	return p.DB.QueryContext(ctx, query, args...)
+}
+
+func (p *pool) GetContext(ctx context.Context, out any, query string, args ...any) error {
+	if p.closed.Load() {
+		return ErrClosed
+	}
+	return p.DB.GetContext(ctx, out, query, args...)
+}
+
 // pool opens nothing yet: connections are made when they are needed. On
 // PostgreSQL one that does not answer for longer than quiet counts as dead.
-func (s *Store) pool(dsn string, conns int, quiet time.Duration) (*sqlx.DB, error) {
+func (s *Store) pool(dsn string, conns int, quiet time.Duration) (*pool, error) {
 	name := "postgres"
 	var open driver.Connector = &pgConnector{dsn: dsn, silence: s.patience(quiet), doubt: &s.doubt}
 	if s.target.dialect == SQLite {
@@ -161,7 +190,7 @@ func (s *Store) pool(dsn string, conns int, quiet time.Duration) (*sqlx.DB, erro
 	db.SetMaxOpenConns(conns)
 	db.SetMaxIdleConns(conns)
 	db.SetConnMaxIdleTime(5 * time.Minute)
-	return sqlx.NewDb(db, name), nil
+	return &pool{sqlx.NewDb(db, name), &s.closed}, nil
 }
 
 // patience is for how long an answer is waited for, or less in a test.
@@ -181,20 +210,25 @@ type connector struct {
 func (c connector) Connect(context.Context) (driver.Conn, error) { return c.driver.Open(c.dsn) }
 func (c connector) Driver() driver.Driver                        { return c.driver }
 
-// Close releases the connections. Nothing may be under way.
+// Close releases the connections. Nothing may be under way. Calls that come
+// later get ErrClosed; closing again changes nothing.
 func (s *Store) Close() error {
-	s.group.wg.Wait()
-	s.notices.close()
-	var errs []error
-	if s.writer != nil {
-		errs = append(errs, s.writer.close())
-	}
-	for _, db := range []*sqlx.DB{s.engine, s.read} {
-		if db != nil {
-			errs = append(errs, db.Close())
+	s.closing.Do(func() {
+		s.group.wg.Wait()
+		s.notices.close()
+		s.closed.Store(true)
+		var errs []error
+		if s.writer != nil {
+			errs = append(errs, s.writer.close())
 		}
-	}
-	return errors.Join(errs...)
+		for _, db := range []*pool{s.engine, s.read} {
+			if db != nil {
+				errs = append(errs, db.Close())
+			}
+		}
+		s.closeErr = errors.Join(errs...)
+	})
+	return s.closeErr
 }
 
 // String names the database without its password.

@@ -150,6 +150,9 @@ func (s *Store) writeOnce(ctx context.Context, why purpose, do func(*tx) error) 
 }
 
 func (s *Store) begin(ctx context.Context, why purpose) (*tx, error) {
+	if s.closed.Load() {
+		return nil, ErrClosed
+	}
 	if s.writer != nil {
 		if !s.writer.line.wait(ctx.Done(), why.first) {
 			return nil, fmt.Errorf("wait for the writer: %w", ctx.Err())

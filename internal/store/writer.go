@@ -14,7 +14,7 @@ import (
 // writer is SQLite's one writing connection. Within the process writers wait
 // here, in turn.
 type writer struct {
-	db    *sqlx.DB
+	db    *pool
 	conn  *sqlx.Conn
 	stmts *stmtCache
 	peers peers
@@ -74,7 +74,7 @@ var (
 // the tables are small, it walks through them, however large they have become.
 // Without statistics it takes them for large. A connection that has read them
 // is replaced.
-func (s *Store) forgetStatistics(ctx context.Context, db *sqlx.DB, conn *sqlx.Conn) (*sqlx.Conn, error) {
+func (s *Store) forgetStatistics(ctx context.Context, db *pool, conn *sqlx.Conn) (*sqlx.Conn, error) {
 	var there int64
 	if err := conn.GetContext(ctx, &there, s.text(statisticsSQL)); err != nil || there == 0 {
 		return conn, err
