@@ -28,17 +28,15 @@ import (
 func TestTheLifeOfJobsFollowsTheModelOnBothDatabases(t *testing.T) {
 	histories := flag.Lookup("rapid.checks")
 	if before := histories.Value.String(); before == "100" { // rapid's own default
-		checks := "200"
-		if testing.Short() {
-			checks = "20"
-		}
-		require.NoError(t, flag.Set("rapid.checks", checks))
+		require.NoError(t, flag.Set("rapid.checks", "200"))
 		defer func() { require.NoError(t, flag.Set("rapid.checks", before)) }()
 	}
-	storetest.Each(t, func(t *testing.T, db storetest.Database) {
-		w := newModelWorld(t, db)
-		rapid.Check(t, func(rt *rapid.T) { w.history(rt) })
-	})
+	for name, database := range map[string]func(testing.TB) storetest.Database{"sqlite": storetest.SQLite, "postgres": storetest.Postgres} {
+		t.Run(name, func(t *testing.T) {
+			w := newModelWorld(t, database(t))
+			rapid.Check(t, func(rt *rapid.T) { w.history(rt) })
+		})
+	}
 }
 
 // modelJob is a job as the model sees it.

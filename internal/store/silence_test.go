@@ -89,7 +89,7 @@ func TestConnectionsThatDiedInSilenceAreReplaced(t *testing.T) {
 	require.NoError(t, ends(t, "insert", func() error { _, err := s.Insert(t.Context(), newJobs("a", 1)); return err }))
 	require.NoError(t, ends(t, "insert one", func() error { _, err := s.InsertOne(t.Context(), newJob("a")); return err }))
 	require.NoError(t, ends(t, "turn", func() error { _, err := s.Turn(t.Context(), store.TurnRequest{Sweep: true}); return err }))
-	require.LessOrEqual(t, relay.Taken()-before, 3, "one for each pool, and a request to cancel")
+	require.LessOrEqual(t, relay.Taken()-before, 4, "one for each pool, one for a notice, and a request to cancel")
 }
 
 func TestACommitOnAConnectionThatDiesInSilenceHasAnUnknownOutcome(t *testing.T) {
