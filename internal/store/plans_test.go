@@ -58,6 +58,13 @@ func (e *explainer) before(ctx context.Context, conn driver.Conn, text string, a
 	return nil
 }
 
+// all are the plans so far: notices go on being sent.
+func (e *explainer) all() []plan {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return slices.Clone(e.plans)
+}
+
 func (e *explainer) explain(ctx context.Context, conn driver.Conn, text string, args []driver.NamedValue) (plan, error) {
 	p := plan{text: text}
 	if e.dialect == store.SQLite {
@@ -267,7 +274,7 @@ func TestDeadLettersOfOneKindAreFoundWithoutReadingTheOthers(t *testing.T) {
 		require.NoError(t, err)
 		require.EqualValues(t, 1, purged)
 		seen := 0
-		for _, p := range e.plans {
+		for _, p := range e.all() {
 			if strings.Contains(p.text, "kind = ") {
 				seen++
 				require.Contains(t, p.indexes, "weir_dead_kind", p.detail)
@@ -359,5 +366,5 @@ func (e *explainer) run(t *testing.T, db storetest.Database) []plan {
 	_, err = s.PurgeHistory(ctx, time.Duration(time.Now().UnixMicro()-5*second)*time.Microsecond) // some of them
 	require.NoError(t, err)
 	watch.intercept(nil)
-	return e.plans
+	return e.all()
 }

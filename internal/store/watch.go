@@ -130,7 +130,10 @@ func (s *Store) listen(ctx context.Context, lives func()) error {
 		if open {
 			_, open = s.hear(ctx, notices, hearEvery, 0)
 		}
-		if !open {
+		switch {
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case !open:
 			return fmt.Errorf("listen: the connection was lost: %w", conn.Err())
 		}
 	}
