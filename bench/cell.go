@@ -50,8 +50,11 @@ func (s spec) run(ctx context.Context, system bench.System) (bench.Figure, error
 	switch s.Role {
 	case producing:
 		return bench.Figure{}, bench.Trickle(ctx, system, s.Jobs)
+	case filling:
+		return bench.Figure{}, bench.Fill(ctx, system, s.jobs(true))
 	case working:
 		return bench.Figure{}, workAlong(ctx, system, s)
+	case measuring:
 	}
 	switch s.Work {
 	case drain:

@@ -23,7 +23,8 @@ const (
 	throttledFor = 10 * time.Second
 )
 
-// ledger is when limited and free jobs began.
+// ledger is when limited and free jobs began: where the system tells, the time
+// of the grant, which is what limits are about, else that of the handler.
 type ledger struct {
 	mu            sync.Mutex
 	limited, free []time.Time
@@ -34,6 +35,9 @@ func (l *ledger) note(job bench.Job) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if job.Limited {
+		if !job.Granted.IsZero() {
+			now = job.Granted
+		}
 		l.limited = append(l.limited, now)
 	} else {
 		l.free = append(l.free, now)
@@ -115,8 +119,16 @@ const percentOfCore = "% of a core"
 // throttled measures what it costs that limited jobs wait, and nothing else is
 // there to do: processor time of the process and of the store's server.
 func (s spec) throttled(ctx context.Context, system bench.System) (bench.Figure, error) {
-	if err := bench.Fill(ctx, system, bench.Jobs(s.Jobs, bench.Job{Limited: true})); err != nil {
+	// By another process: PostgreSQL counts the rows that a session has written
+	// for certain when that has ended.
+	filler := s
+	filler.Role = filling
+	cmd, err := filler.command(ctx)
+	if err != nil {
 		return bench.Figure{}, err
+	}
+	if err := cmd.Run(); err != nil {
+		return bench.Figure{}, fmt.Errorf("fill: %w", err)
 	}
 	var l ledger
 	stop, err := system.Start(ctx, bench.Workers{Count: s.Workers, Rate: measuredRate, Handle: l.note})

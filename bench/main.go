@@ -73,7 +73,8 @@ func run(ctx context.Context, args []string) error {
 		if err != nil {
 			return err
 		}
-		return r.writeDocs(o.docs)
+		r.inOrder(all())
+		return errors.Join(r.write(o.out), r.writeDocs(o.docs))
 	case "profile":
 		return o.profileOne(ctx)
 	}
@@ -86,7 +87,7 @@ func parse(args []string) (options, error) {
 	f.IntVar(&o.rounds, "n", 0, "`rounds`: how often each row is run (default 5; quick 3)")
 	f.BoolVar(&o.json, "json", false, "print the results as JSON")
 	f.StringVar(&o.out, "o", "", "`file` of results, of which the tables that are run are replaced (all: results.json)")
-	f.StringVar(&o.docs, "docs", "", "`file` to write the tables into (all: ../docs/benchmarks.md)")
+	f.StringVar(&o.docs, "docs", "", "`file` to write the tables into (all, without -o: ../docs/benchmarks.md)")
 	f.StringVar(&o.postgres, "postgres", os.Getenv("WEIR_TEST_POSTGRES"), "`URL` of a superuser on the server to use; default $WEIR_TEST_POSTGRES, else one is started")
 	f.StringVar(&o.only, "only", "", "run the tables whose `names` begin so, as in drain,enqueue-one")
 	f.StringVar(&o.stores, "stores", "", "run the rows on these `stores`, as in postgres,sqlite")
@@ -119,10 +120,9 @@ func (o options) withDefaults() options {
 			o.rounds = 3
 		}
 	}
-	if o.command == "all" || o.command == "docs" {
-		if o.out == "" {
-			o.out = "results.json"
-		}
+	// What is written elsewhere is not meant for the page.
+	if (o.command == "all" || o.command == "docs") && o.out == "" {
+		o.out = "results.json"
 		if o.docs == "" {
 			o.docs = "../docs/benchmarks.md"
 		}

@@ -124,7 +124,7 @@ var details = []struct{ name, format string }{
 	{"server", "server %.1f %%"},
 	{"rows_per_second", "%.0f rows/s"},
 	{"share_of_rate", ""},
-	{"over_the_bound", "%.0f over the bound"},
+	{"over_the_bound", "at most %.2f over the bound"},
 }
 
 func (r *rowResult) detail() string {
@@ -133,6 +133,7 @@ func (r *rowResult) detail() string {
 		v, ok := r.Detail[d.name]
 		switch {
 		case !ok:
+		case d.name == "over_the_bound" && v <= 0:
 		case d.name == "share_of_rate":
 			parts = append(parts, fmt.Sprintf("limited at %.2f %% of their rate", 100*v))
 		default:

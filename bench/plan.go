@@ -7,9 +7,17 @@ type table struct {
 	name  string // for -only, and the file of results
 	title string
 	rows  []row
-	// aside: its rows answer a question of their own, and are no candidates for
-	// the cells.
+	// aside: its rows are Weir's own and answer a question of their own. They
+	// are no candidates for the cells, and take three rounds at most.
 	aside bool
+}
+
+// rounds is how often the rows are run where n rounds are asked for.
+func (t table) rounds(n int) int {
+	if t.aside {
+		return min(n, 3)
+	}
+	return n
 }
 
 // atOnce makes a row for each number of workers.
@@ -151,7 +159,7 @@ func drains() []table {
 			atOnce(work(drain, sqlite, weir, small), 10, 100, 1000),
 			atOnce(work(drain, sqlite, river, small), 10, 100, 1000),
 			atOnce(work(drain, sqlite, goqite, small), 10, 100),
-			atOnce(work(drain, sqlite, backlite, small), 10, 100),
+			atOnce(work(drain, sqlite, backlite, small), 100, 1000),
 			slices.Concat(atOnce(work(drain, redis, asynq, small), 10, 100, 1000),
 				atOnce(work(drain, redis, asynq, small).but(appendfsync), 10, 100)),
 		),

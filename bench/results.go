@@ -42,8 +42,8 @@ type tableResult struct {
 }
 
 type rowResult struct {
-	row
 	bench.Summary
+	row
 
 	Unit   string    `json:"unit,omitempty"`
 	Values []float64 `json:"values,omitempty"`
@@ -80,11 +80,11 @@ func (r *rowResult) better(than *rowResult) bool {
 
 // cell is the best that a peer reached at a work on a store.
 type cell struct {
-	Work  string `json:"work"`
-	Store string `json:"store"`
-	Peer  string `json:"peer"`
 	bench.Summary
 
+	Work    string             `json:"work"`
+	Store   string             `json:"store"`
+	Peer    string             `json:"peer"`
 	Unit    string             `json:"unit"`
 	Jobs    int                `json:"jobs"`
 	Workers int                `json:"workers"`
@@ -129,7 +129,7 @@ func (r *results) cells() []cell {
 	cells := make([]cell, 0, len(order))
 	for _, k := range order {
 		b := best[k]
-		cells = append(cells, cell{k.work, k.store, k.peer, b.Summary, b.Unit, b.Jobs, b.Workers, b.Steady, b.Detail})
+		cells = append(cells, cell{b.Summary, k.work, k.store, k.peer, b.Unit, b.Jobs, b.Workers, b.Steady, b.Detail})
 	}
 	return cells
 }

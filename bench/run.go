@@ -33,7 +33,8 @@ const (
 // another row on.
 func (r *runner) run(ctx context.Context, t table) (tableResult, error) {
 	result := tableResult{Name: t.name, Title: t.title, Aside: t.aside, Began: time.Now().UTC().Truncate(time.Second), Load: load()}
-	fmt.Fprintf(r.log, "\n%s: %d rows, %d rounds\n", t.title, len(t.rows), r.rounds)
+	rounds := t.rounds(r.rounds)
+	fmt.Fprintf(r.log, "\n%s: %d rows, %d rounds\n", t.title, len(t.rows), rounds)
 	for _, row := range t.rows {
 		result.Rows = append(result.Rows, rowResult{row: row})
 	}
@@ -41,7 +42,7 @@ func (r *runner) run(ctx context.Context, t table) (tableResult, error) {
 	if err != nil {
 		return result, err
 	}
-	for round := range r.rounds {
+	for round := range rounds {
 		for i := range t.rows {
 			row := &result.Rows[(i+round)%len(t.rows)]
 			if row.Missing != "" {
@@ -57,7 +58,7 @@ func (r *runner) run(ctx context.Context, t table) (tableResult, error) {
 				continue
 			}
 			row.add(figure)
-			fmt.Fprintf(r.log, "  %d/%d %-64s %12s\n", round+1, r.rounds, row.row, show(figure.Value, figure.Unit))
+			fmt.Fprintf(r.log, "  %d/%d %-64s %12s\n", round+1, rounds, row.row, show(figure.Value, figure.Unit))
 		}
 	}
 	after, err := bench.Fsync(r.stores.folder, probes)

@@ -98,6 +98,7 @@ type role string
 const (
 	measuring role = ""
 	producing role = "produce" // enqueues for workers elsewhere
+	filling   role = "fill"    // enqueues a backlog
 	working   role = "work"    // works beside the one that measures
 )
 

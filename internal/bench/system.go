@@ -3,6 +3,7 @@ package bench
 import (
 	"context"
 	"fmt"
+	"time"
 )
 
 // A System is a job system on a store of its own, which was empty when it was
@@ -40,6 +41,8 @@ type Job struct {
 	// Queue is the line to wait in; empty is the system's default.
 	Queue string
 	Args  Args
+	// Granted is when it was granted its start, where the system tells.
+	Granted time.Time
 }
 
 // Args are about 100 bytes of JSON, and no two are equal.

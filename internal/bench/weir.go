@@ -77,7 +77,7 @@ func (w *Weir) Start(ctx context.Context, work Workers) (stop func() error, err 
 	}
 	handler := func(isLimited bool) func(context.Context, *queue.Job[Args]) error {
 		return func(_ context.Context, job *queue.Job[Args]) error {
-			work.Handle(Job{Limited: isLimited, Priority: job.Priority, Queue: job.Queue, Args: job.Args})
+			work.Handle(Job{Limited: isLimited, Priority: job.Priority, Queue: job.Queue, Args: job.Args, Granted: job.StartedAt})
 			return nil
 		}
 	}
