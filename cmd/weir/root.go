@@ -43,7 +43,7 @@ Exit codes: 0 success, 1 refusal or failure, 2 wrong usage.`,
 		a.group("queues", "Look at queues, pause and resume them", a.queuesList(), a.queuesPause(), a.queuesResume()),
 		a.group("tasks", "Look at tasks", a.tasksList()),
 		a.group("migrate", "Look at the database's schema, and change it", a.migrateUp(), a.migrateDown(), a.migrateStatus()),
-		a.version(),
+		a.bench(), a.version(),
 	)
 	return root
 }

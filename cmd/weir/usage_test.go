@@ -14,7 +14,7 @@ func TestWrongUsageEndsWithTwoAndSaysWhatIsRight(t *testing.T) {
 		args []string
 		want string
 	}{
-		{[]string{"frobnicate"}, `weir: unknown command "frobnicate": use one of check, `},
+		{[]string{"frobnicate"}, `weir: unknown command "frobnicate": use one of bench, `},
 		{[]string{"serv"}, `weir: unknown command "serv": did you mean "serve"?`},
 		{[]string{"jobs"}, "weir: jobs: name a command: cancel, list, retry, show"},
 		{[]string{"jobs", "lst"}, `weir: jobs: unknown command "lst": did you mean "list"?`},
@@ -77,6 +77,9 @@ func TestWrongUsageEndsWithTwoAndSaysWhatIsRight(t *testing.T) {
 		{[]string{"serve"}, "weir: serve: name a file, as in: weir serve -c weir.yaml"},
 		{[]string{"tasks", "list", "-c", "a.yaml", "-c", "b.yaml"}, "weir: -c: only check takes several files: name one"},
 		{[]string{"migrate", "down"}, "weir: migrate down: it deletes what is stored: add --yes if that is meant"},
+		{[]string{"bench", "--jobs", "9"}, "weir: bench: --jobs 9: use 10 to 1000000"},
+		{[]string{"bench", "--workers", "0"}, "weir: bench: --workers 0: use 1 to 100000"},
+		{[]string{"bench", "--runs", "101"}, "weir: bench: --runs 101: use 1 to 100"},
 		{[]string{"version", "now"}, `"now" is one argument too many`},
 	} {
 		r := b.run(c.args...)
