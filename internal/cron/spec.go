@@ -100,19 +100,18 @@ func parseEvery(words []string) (time.Duration, error) {
 // loadZone refuses what the time package takes for the zone of the host, or
 // for none.
 func loadZone(name string) (*time.Location, error) {
-	const mend = `name one of the IANA database, as in "Europe/Paris" or "UTC"`
-	problem := "unknown"
+	problem := "timezone " + quote(name) + ": unknown"
 	switch name {
 	case "":
-		problem = "it is empty"
+		problem = "no timezone"
 	case "Local":
-		problem = "it is another one on each machine"
+		problem = `timezone "Local": it is another one on each machine`
 	default:
 		if zone, err := time.LoadLocation(name); err == nil {
 			return zone, nil
 		}
 	}
-	return nil, &zoneError{fmt.Sprintf("timezone %s: %s: %s", quote(name), problem, mend)}
+	return nil, &zoneError{problem + `: name one of the IANA database, as in "Europe/Paris" or "UTC"`}
 }
 
 type zoneError struct{ text string }
@@ -138,7 +137,7 @@ var parser = robfig.NewParser(robfig.Minute | robfig.Hour | robfig.Dom | robfig.
 func (s Spec) withFields(words []string) (Spec, error) {
 	if words[0][0] != '@' {
 		if len(words) != len(fields) {
-			return s, fmt.Errorf("%d fields: use five fields, minute hour day month weekday, %s", len(words), example)
+			return s, fmt.Errorf("fields found: %d: use five, minute hour day month weekday, %s", len(words), example)
 		}
 		for i, word := range words {
 			if problem := fieldProblem(i, word); problem != "" {
