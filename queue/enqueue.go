@@ -90,8 +90,13 @@ func (c *Client) insertOne(ctx context.Context, job NewJob) (Receipt, error) {
 	}
 	// When the context ends, the commit under way still reads them.
 	stored.Args = bytes.Clone(stored.Args)
+	return c.insertStored(ctx, stored)
+}
+
+func (c *Client) insertStored(ctx context.Context, stored store.NewJob) (Receipt, error) {
+	chosen := stored.Repeat // the caller chose the id
 	var inserted store.Inserted
-	err = untilKnown(ctx, func(again bool) (err error) {
+	err := untilKnown(ctx, func(again bool) (err error) {
 		stored.Repeat = stored.Repeat || again
 		inserted, err = c.insert.InsertOne(ctx, stored)
 		return err
@@ -100,9 +105,9 @@ func (c *Client) insertOne(ctx context.Context, job NewJob) (Receipt, error) {
 		if ctx.Err() != nil && !errors.Is(err, ErrOutcomeUnknown) {
 			err = fmt.Errorf("%w: %w", ErrOutcomeUnknown, err)
 		}
-		return Receipt{ID: stored.UID}, fmt.Errorf("enqueue: task %s: job %s: %w", quote(job.Task), stored.UID, err)
+		return Receipt{ID: stored.UID}, fmt.Errorf("enqueue: task %s: job %s: %w", quote(stored.Task), stored.UID, err)
 	}
-	return receipt(&job, inserted), nil
+	return receipt(chosen, inserted), nil
 }
 
 // EnqueueMany stores jobs in one transaction, all or none, and answers in their
@@ -191,6 +196,10 @@ func (c *Client) insertTx(ctx context.Context, tx Tx, jobs []NewJob) ([]Receipt,
 	return receipts(jobs, inserted), nil
 }
 
+// Prepare checks a job as Enqueue does and returns it as it is stored, for
+// Weir's own packages: it is not part of the API and changes without notice.
+func (c *Client) Prepare(job NewJob) (store.NewJob, error) { return job.stored(c.maxArgs) }
+
 func (c *Client) check(jobs []NewJob) ([]store.NewJob, error) {
 	if c == nil {
 		return nil, errNoClient
@@ -211,13 +220,13 @@ func (c *Client) check(jobs []NewJob) ([]store.NewJob, error) {
 func receipts(jobs []NewJob, inserted []store.Inserted) []Receipt {
 	out := make([]Receipt, len(inserted))
 	for i, in := range inserted {
-		out[i] = receipt(&jobs[i], in)
+		out[i] = receipt(jobs[i].ID != "", in)
 	}
 	return out
 }
 
 // receipt answers the caller. An id that the client made itself existed only
 // because a try whose reply was lost had stored it: that is this very enqueue.
-func receipt(job *NewJob, in store.Inserted) Receipt {
-	return Receipt{ID: in.UID, Duplicate: in.Duplicate, Existed: in.Existed && job.ID != ""}
+func receipt(chosen bool, in store.Inserted) Receipt {
+	return Receipt{ID: in.UID, Duplicate: in.Duplicate, Existed: in.Existed && chosen}
 }

@@ -52,7 +52,9 @@ func (t Task[Args]) EnqueueManyTx(ctx context.Context, c *Client, tx Tx, args []
 	return c.EnqueueManyTx(ctx, tx, jobs)
 }
 
-func (t Task[Args]) job(args Args, opts []EnqueueOption) (NewJob, error) {
+// Job returns what Enqueue would store, so that jobs of several tasks can be
+// enqueued together: see [Client.EnqueueMany].
+func (t Task[Args]) Job(args Args, opts ...EnqueueOption) (NewJob, error) {
 	jobs, err := t.build([]Args{args}, opts)
 	if err != nil {
 		return NewJob{}, err
@@ -60,10 +62,21 @@ func (t Task[Args]) job(args Args, opts []EnqueueOption) (NewJob, error) {
 	return jobs[0], nil
 }
 
+func (t Task[Args]) job(args Args, opts []EnqueueOption) (NewJob, error) {
+	job, err := t.Job(args, opts...)
+	if err != nil {
+		err = fmt.Errorf("enqueue: %w", err)
+	}
+	return job, err
+}
+
 func (t Task[Args]) jobs(args []Args, opts []EnqueueOption) ([]NewJob, error) {
 	jobs, err := t.build(args, opts)
 	if err == nil && len(jobs) > 0 && jobs[0].ID != "" {
 		err = t.named(&InvalidError{Field: "id", Value: quote(jobs[0].ID), Problem: "many jobs cannot have one id: enqueue them one by one, or as NewJobs"})
+	}
+	if err != nil {
+		err = fmt.Errorf("enqueue: %w", err)
 	}
 	return jobs, err
 }
@@ -93,5 +106,5 @@ func (t Task[Args]) named(err error) error {
 	if invalid, ok := errors.AsType[*InvalidError](err); ok && invalid.Task == "" {
 		invalid.Task = string(t)
 	}
-	return fmt.Errorf("enqueue: %w", err)
+	return err
 }

@@ -49,7 +49,7 @@ func (s *Scheduler) drain(ctx context.Context) error {
 		case s.running > 0:
 			s.sleep(ctx, time.Time{})
 		default:
-			return nil
+			return s.ticks.giveUp()
 		}
 	}
 	return errors.Join(ctx.Err(), s.stop(work))
@@ -146,10 +146,11 @@ func (s *Scheduler) step(ctx context.Context, starting bool) bool {
 			return false
 		}
 	}
+	fired := starting && s.fire(ctx)
 	sweep := starting && (due(s.dueAt, now) || due(s.leaseAt, now) || due(s.expiryAt, now))
 	k := s.plan(now, starting)
 	if len(s.results) == 0 && !sweep && k == nil {
-		return false
+		return fired
 	}
 	if err := s.turn(ctx, k, sweep); err != nil {
 		s.fail("turn", err)
@@ -254,7 +255,7 @@ func (s *Scheduler) survey(ctx context.Context) error {
 		} // else the row is damaged, or slower than declared: a look decides
 	}
 	s.surveyAt = at.Add(surveyEvery)
-	return nil
+	return s.surveyTicks(ctx)
 }
 
 // local turns a stored time into one on this process's clock, which read at
@@ -501,6 +502,7 @@ func (s *Scheduler) wakeAt() time.Time {
 	sooner(s.leaseAt)
 	sooner(s.expiryAt)
 	sooner(s.blocked.retryAt)
+	sooner(s.ticks.dueAt())
 	if s.running < s.config.concurrency {
 		for _, l := range s.lines {
 			switch {

@@ -21,16 +21,18 @@ import (
 // tasks, then Run it. Any number of them, in any number of processes, may run
 // on one database: limits hold over all of them.
 type Scheduler struct {
-	config config
-	store  *store.Store
-	clock  clock.Clock
-	log    *slog.Logger
+	config  config
+	store   *store.Store
+	clock   clock.Clock
+	log     *slog.Logger
+	prepare func(queue.NewJob) (store.NewJob, error)
 
-	tasks    map[string]*task
-	limits   []*limit // by name
-	gates    []*gate  // by name
-	breakers bool     // some gate has one
-	counters counters
+	tasks     map[string]*task
+	schedules map[string]*schedule
+	limits    []*limit // by name
+	gates     []*gate  // by name
+	breakers  bool     // some gate has one
+	counters  counters
 
 	mu      sync.Mutex // guards started and stopped
 	started bool
@@ -45,6 +47,7 @@ type Scheduler struct {
 	leaseAt  time.Time          // the next lease to run out, or the zero time
 	expiryAt time.Time          // the next job to expire, or the zero time
 	surveyAt time.Time          // when to look around again
+	ticks    ticks
 	shedLog  shedLog
 	trouble  trouble
 	blocked  blocked
@@ -68,8 +71,8 @@ func New(client *queue.Client, opts ...Option) (*Scheduler, error) {
 			concurrency: DefaultConcurrency, lease: DefaultLease, grace: DefaultShutdownGrace,
 			retention: DefaultRetention, logger: slog.Default(), random: randomNumber,
 		},
-		store: client.Store(),
-		tasks: map[string]*task{},
+		store: client.Store(), prepare: client.Prepare,
+		tasks: map[string]*task{}, schedules: map[string]*schedule{},
 		lines: map[store.Line]*line{}, latest: map[int64]*heldJob{},
 	}
 	s.clock = s.store.Clock()
@@ -120,13 +123,13 @@ func (s *Scheduler) Describe() []TaskInfo {
 	return out
 }
 
-// Validate reports what is wrong with the tasks and limits together, without
+// Validate reports what is wrong with tasks, limits and schedules together, without
 // asking the database. Run does it first.
 func (s *Scheduler) Validate() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	_, err := s.compileLimits()
-	return err
+	return together(err, s.checkSchedules())
 }
 
 // Run runs jobs until ctx ends, then stops starting, lets handlers finish
@@ -169,7 +172,7 @@ func (s *Scheduler) begin(ctx context.Context) error {
 		return ErrRunning
 	}
 	limits, err := s.compileLimits()
-	if err != nil {
+	if err := together(err, s.checkSchedules()); err != nil {
 		return about("scheduler", err)
 	}
 	rows := make([]store.Task, 0, len(s.tasks))
@@ -186,6 +189,9 @@ func (s *Scheduler) begin(ctx context.Context) error {
 		return fmt.Errorf("scheduler: %w", err)
 	}
 	if err := s.tellUndeclared(ctx); err != nil {
+		return fmt.Errorf("scheduler: %w", err)
+	}
+	if err := s.declareSchedules(ctx); err != nil {
 		return fmt.Errorf("scheduler: %w", err)
 	}
 	s.started = true

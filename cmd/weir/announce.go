@@ -10,11 +10,12 @@ import (
 
 // announcement is what serve runs, in JSON.
 type announcement struct {
-	Database    string           `json:"database"`
-	Concurrency int              `json:"concurrency"`
-	Tasks       []announcedTask  `json:"tasks"`
-	Limits      []announcedLimit `json:"limits"`
-	Warnings    []string         `json:"warnings"`
+	Database    string              `json:"database"`
+	Concurrency int                 `json:"concurrency"`
+	Tasks       []announcedTask     `json:"tasks"`
+	Limits      []announcedLimit    `json:"limits"`
+	Schedules   []announcedSchedule `json:"schedules"`
+	Warnings    []string            `json:"warnings"`
 }
 
 type announcedTask struct {
@@ -33,6 +34,13 @@ type announcedLimit struct {
 	Rate   string   `json:"rate"`
 	Tasks  []string `json:"tasks"`
 	Queues []string `json:"queues"`
+}
+
+type announcedSchedule struct {
+	Name   string `json:"name"`
+	When   string `json:"when"` // the spec, with its zone
+	Task   string `json:"task"`
+	Missed string `json:"missed"`
 }
 
 // announce says what is about to run.
@@ -58,6 +66,14 @@ func (s *server) announce(sched *scheduler.Scheduler) error {
 		fmt.Fprintln(s.out)
 		s.table("limits", []string{"LIMIT", "RATE", "COVERS"}, rows)
 	}
+	if len(an.Schedules) > 0 {
+		rows = rows[:0]
+		for _, c := range an.Schedules {
+			rows = append(rows, []string{c.Name, c.When, c.Task, c.Missed})
+		}
+		fmt.Fprintln(s.out)
+		s.table("schedules", []string{"SCHEDULE", "WHEN", "TASK", "MISSED"}, rows)
+	}
 	fmt.Fprintln(s.out)
 	if s.file.Listen != "" {
 		fmt.Fprintf(s.out, "listen       %s: this version has no HTTP server; the key is ignored\n", s.file.Listen)
@@ -71,7 +87,7 @@ func (s *server) announce(sched *scheduler.Scheduler) error {
 func (s *server) announcement(sched *scheduler.Scheduler) announcement {
 	an := announcement{
 		Database: s.client.Store().String(), Concurrency: scheduler.DefaultConcurrency,
-		Tasks: []announcedTask{}, Limits: []announcedLimit{}, Warnings: []string{},
+		Tasks: []announcedTask{}, Limits: []announcedLimit{}, Schedules: []announcedSchedule{}, Warnings: []string{},
 	}
 	if s.file.Concurrency > 0 {
 		an.Concurrency = s.file.Concurrency
@@ -87,6 +103,10 @@ func (s *server) announcement(sched *scheduler.Scheduler) announcement {
 		if !strings.HasPrefix(b.Name, "task:") && !strings.HasPrefix(b.Name, "task@") { // those stand with their tasks
 			an.Limits = append(an.Limits, announcedLimit{b.Name, b.Limit.String(), nonNil(b.Tasks), nonNil(b.Queues)})
 		}
+	}
+	for i := range s.file.Schedules {
+		c := &s.file.Schedules[i]
+		an.Schedules = append(an.Schedules, announcedSchedule{c.Name, c.Spec.String(), c.Task, string(c.Missed)})
 	}
 	an.Warnings = append(an.Warnings, messages(s.file.Warnings())...)
 	return an

@@ -11,6 +11,7 @@ import (
 
 	"github.com/weirq/weir/bucket"
 	"github.com/weirq/weir/internal/config"
+	"github.com/weirq/weir/internal/wire"
 )
 
 // checkLateness is how late a look comes after a hold on an ordinary machine.
@@ -23,7 +24,8 @@ func (a *app) check() *cobra.Command {
 		Long: `Validates configuration files, named by -c or as arguments, without a database.
 Each finding has a stable code, a place and a mend. For each limit it prints
 the bound that it keeps, and the share of its rate that starts while more work
-waits than it lets pass, if each look comes 2 ms late.`,
+waits than it lets pass, if each look comes 2 ms late; for each schedule its
+next three ticks, those of an interval as if it were first declared now.`,
 	}
 	cmd.RunE = func(cmd *cobra.Command, more []string) error {
 		files := append(append([]string{}, a.files...), more...)
@@ -38,10 +40,11 @@ waits than it lets pass, if each look comes 2 ms late.`,
 
 // checked is one file in JSON.
 type checked struct {
-	File     string         `json:"file"`
-	OK       bool           `json:"ok"`
-	Findings []checkFinding `json:"findings"`
-	Limits   []checkLimit   `json:"limits"`
+	File      string          `json:"file"`
+	OK        bool            `json:"ok"`
+	Findings  []checkFinding  `json:"findings"`
+	Limits    []checkLimit    `json:"limits"`
+	Schedules []checkSchedule `json:"schedules"`
 }
 
 type checkFinding struct {
@@ -69,6 +72,18 @@ type checkLimit struct {
 	Queues   []string `json:"queues"`
 }
 
+type checkSchedule struct {
+	Name      string      `json:"name"`
+	Cron      string      `json:"cron"`
+	Timezone  string      `json:"timezone" wire:"null"`
+	Task      string      `json:"task"`
+	Missed    string      `json:"missed"`
+	NextTicks []time.Time `json:"next_ticks"`
+}
+
+// MarshalJSON writes the schedule with stable names.
+func (s checkSchedule) MarshalJSON() ([]byte, error) { return wire.Object(s) }
+
 const (
 	severityError   = "error"
 	severityWarning = "warning"
@@ -78,7 +93,7 @@ func (a *app) checkFiles(files []string, strict bool) error {
 	all := make([]checked, 0, len(files))
 	faults, warnings := 0, 0
 	for _, path := range files {
-		c := checkFile(path)
+		c := a.checkFile(path)
 		for _, f := range c.Findings {
 			if f.Severity == severityError {
 				faults++
@@ -97,8 +112,8 @@ func (a *app) checkFiles(files []string, strict bool) error {
 	return nil
 }
 
-func checkFile(path string) checked {
-	c := checked{File: path, OK: true, Findings: []checkFinding{}, Limits: []checkLimit{}}
+func (a *app) checkFile(path string) checked {
+	c := checked{File: path, OK: true, Findings: []checkFinding{}, Limits: []checkLimit{}, Schedules: []checkSchedule{}}
 	f, err := config.Load(path)
 	if err != nil {
 		c.OK = false
@@ -110,6 +125,9 @@ func checkFile(path string) checked {
 	c.add(severityWarning, f.Warnings())
 	for _, b := range f.Budgets() {
 		c.Limits = append(c.Limits, newCheckLimit(b))
+	}
+	for i := range f.Schedules {
+		c.Schedules = append(c.Schedules, newCheckSchedule(&f.Schedules[i], a.clock.Now()))
 	}
 	return c
 }
@@ -136,6 +154,16 @@ func newCheckLimit(b config.Budget) checkLimit {
 		l.Burst = &b.Limit.Burst
 	}
 	return l
+}
+
+func newCheckSchedule(f *config.Schedule, now time.Time) checkSchedule {
+	s := checkSchedule{Name: f.Name, Cron: f.Spec.Cron(), Timezone: f.Spec.Zone(), Task: f.Task, Missed: string(f.Missed)}
+	spec := f.Spec.From(now)
+	for at := now; len(s.NextTicks) < 3; {
+		at = spec.Next(at)
+		s.NextTicks = append(s.NextTicks, at)
+	}
+	return s
 }
 
 // bound says how many starts a limit lets happen in any time, and works it out
@@ -170,9 +198,13 @@ func (a *app) printChecked(all []checked, faults, warnings int) error {
 		for _, f := range c.Findings {
 			fmt.Fprintf(a.out, "%s: %s\n", f.Severity, printable(f.text))
 		}
-		if len(c.Limits) == 0 {
-			continue
-		}
+		a.checkTables(c)
+	}
+	return nil
+}
+
+func (a *app) checkTables(c *checked) {
+	if len(c.Limits) > 0 {
 		rows := make([][]string, 0, len(c.Limits))
 		for _, l := range c.Limits {
 			rows = append(rows, []string{l.Name, l.Bound, l.Hold, fmt.Sprintf("%.2f %%", 100*l.Share)})
@@ -180,5 +212,12 @@ func (a *app) printChecked(all []checked, faults, warnings int) error {
 		fmt.Fprintln(a.out)
 		a.table("limits", []string{"LIMIT", "STARTS IN ANY TIME L, AT MOST", "HELD FOR", "SHARE AT 2ms"}, rows)
 	}
-	return nil
+	if len(c.Schedules) > 0 {
+		rows := make([][]string, 0, len(c.Schedules))
+		for _, s := range c.Schedules {
+			rows = append(rows, []string{s.Name, s.Cron, s.Timezone, s.Task, tick(s.NextTicks[0]), listTicks(s.NextTicks[1:])})
+		}
+		fmt.Fprintln(a.out)
+		a.table("schedules", []string{"SCHEDULE", "CRON", "TIMEZONE", "TASK", "NEXT", "THEN"}, rows)
+	}
 }

@@ -33,7 +33,7 @@ func TestCheckPrintsTheBoundAndTheShareOfEachLimit(t *testing.T) {
 	require.True(t, ok)
 	one, ok := files[0].(map[string]any)
 	require.True(t, ok)
-	assert.Equal(t, words("file ok findings limits"), keys(one))
+	assert.Equal(t, words("file ok findings limits schedules"), keys(one))
 	limits, ok := one["limits"].([]any)
 	require.True(t, ok)
 	limit, ok := limits[3].(map[string]any)

@@ -204,7 +204,7 @@ func TestServeSaysInOneDocumentWhatItRuns(t *testing.T) {
 	r := s.wait(t)
 	require.Equal(t, exitOK, r.code, r.err)
 	doc := document(t, r.out)
-	assert.Equal(t, words("database concurrency tasks limits warnings"), keys(doc))
+	assert.Equal(t, words("database concurrency tasks limits schedules warnings"), keys(doc))
 	tasks, ok := doc["tasks"].([]any)
 	require.True(t, ok)
 	first, ok := tasks[0].(map[string]any)

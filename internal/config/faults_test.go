@@ -480,7 +480,6 @@ func TestEveryKeyOfALaterVersionIsRefusedAsSuchWithItsPlace(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ content, at, key string }{
 		{"retention: {completed: 24h, failed: 720h}\n", "1:29", "retention.failed"},
-		{"schedules: {nightly: {cron: \"0 3 * * *\", task: t}}\n", "1:1", "schedules"},
 		{"tasks:\n  t: {pull: true}\n", "2:7", "tasks.t.pull"},
 		{task("dlq_retry: {after: 1h, max: 3}"), "4:5", "tasks.t.dlq_retry"},
 		{"limits:\n  l: {limit: 100, per: 60, queues: [default]}\n", "2:7", "limits.l.limit"},

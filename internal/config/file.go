@@ -23,6 +23,7 @@ type File struct {
 	Tasks         []Task         // in the order of the file, as all lists here
 	Queues        []Queue
 	Limits        []Limit
+	Schedules     []Schedule
 }
 
 // A Task is one entry of "tasks".
@@ -141,10 +142,10 @@ func (r *reader) readFile(f *File, root *node) {
 		f.ShutdownGrace = &grace
 	}
 	f.Retention = s.retention()
-	s.notServed("schedules")
 	f.Tasks = s.tasks(f.Dir)
 	f.Queues = s.queues()
 	f.Limits = s.limits(f)
+	f.Schedules = s.schedules(f)
 	s.end()
 }
 

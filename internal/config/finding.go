@@ -46,11 +46,14 @@ const (
 	BadMigrate     Code = "W135"
 	BadURL         Code = "W136"
 	BadHeader      Code = "W137"
+	BadCron        Code = "W138"
+	BadZone        Code = "W139"
+	BadMissed      Code = "W140"
 )
 
 // Faults between the parts of a file.
 const (
-	UnknownTask  Code = "W141" // a limit names a task that the file does not declare
+	UnknownTask  Code = "W141" // a limit or a schedule names a task that the file does not declare
 	UnknownQueue Code = "W142"
 	CoversNone   Code = "W143"
 )

@@ -48,8 +48,8 @@ func (f *File) Options() []scheduler.Option {
 	return opts
 }
 
-// Register makes s run the tasks that the file gives a command or a URL. What
-// the commands print goes to log.
+// Register makes s run the tasks that the file gives a command or a URL, and
+// fire its schedules. What the commands print goes to log.
 func (f *File) Register(s *scheduler.Scheduler, log *slog.Logger) error {
 	var errs []error
 	for i := range f.Tasks {
@@ -64,6 +64,10 @@ func (f *File) Register(s *scheduler.Scheduler, log *slog.Logger) error {
 			})
 		}
 		errs = append(errs, scheduler.Register(s, queue.Task[[]byte](t.Name), handle, t.options()...))
+	}
+	for i := range f.Schedules {
+		c := &f.Schedules[i]
+		errs = append(errs, scheduler.Schedule(s, c.Name, c.Spec.Cron(), queue.Task[[]byte](c.Task), c.Args, c.options()...))
 	}
 	return errors.Join(errs...)
 }

@@ -2,6 +2,7 @@ package config
 
 import (
 	"fmt"
+	"regexp"
 	"strings"
 
 	"github.com/goccy/go-yaml/ast"
@@ -33,8 +34,8 @@ func (t *tree) convert(n ast.Node, path string) *node {
 	case *ast.NullNode:
 		return scalar(absent, "")
 	case *ast.StringNode:
-		if n.Token.Type == token.StringType && digits(n.Value) {
-			return scalar(number, n.Value) // too great for the parser
+		if n.Token.Type == token.StringType && plainNumber.MatchString(n.Value) {
+			return scalar(number, n.Value) // too great for the parser, or with an exponent
 		}
 		return scalar(text, n.Value)
 	case *ast.LiteralNode:
@@ -67,7 +68,7 @@ func (t *tree) convert(n ast.Node, path string) *node {
 	return &node{position: at, damaged: true}
 }
 
-func digits(s string) bool { return s != "" && strings.Trim(s, "0123456789") == "" }
+var plainNumber = regexp.MustCompile(`^-?[0-9]+(\.[0-9]+)?([eE][-+]?[0-9]+)?$`)
 
 func (t *tree) alias(n *ast.AliasNode, path string) *node {
 	name := n.Value.GetToken().Value

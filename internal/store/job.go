@@ -50,26 +50,27 @@ type Job struct {
 	Replays    int            `db:"replays"`
 }
 
-// NewJob is a job to insert. Zero values mean unset.
+// NewJob is a job to insert. Zero values mean unset. Its JSON is what a schedule
+// keeps of one.
 type NewJob struct {
-	UID        string // a UUID
-	Task       string
-	Queue      string // unset: the task's as last registered, else "default"
-	Args       []byte
-	Metadata   string // a JSON object
-	Priority   int
-	Delay      int64 // microseconds from now
-	RunAt      int64 // instead of Delay
-	ExpiresIn  int64 // microseconds from now: never started by then, it expires
-	ExpiresAt  int64 // instead of ExpiresIn
-	UniqueKey  string
-	MaxRetries *int
-	Timeout    int64 // microseconds
-	ReplayOf   string
-	Replays    int
+	UID        string `json:"-"` // a UUID
+	Task       string `json:"task"`
+	Queue      string `json:"queue,omitzero"` // unset: the task's as last registered, else "default"
+	Args       []byte `json:"args,omitempty"`
+	Metadata   string `json:"metadata,omitzero"` // a JSON object
+	Priority   int    `json:"priority,omitzero"`
+	Delay      int64  `json:"delay,omitzero"`      // microseconds from now
+	RunAt      int64  `json:"-"`                   // instead of Delay
+	ExpiresIn  int64  `json:"expires_in,omitzero"` // microseconds from now: never started by then, it expires
+	ExpiresAt  int64  `json:"-"`                   // instead of ExpiresIn
+	UniqueKey  string `json:"unique_key,omitzero"`
+	MaxRetries *int   `json:"max_retries,omitzero"`
+	Timeout    int64  `json:"timeout,omitzero"` // microseconds
+	ReplayOf   string `json:"-"`
+	Replays    int    `json:"-"`
 	// Repeat says that this id may have been inserted before, so it is looked
 	// up among finished and dead jobs as well.
-	Repeat bool
+	Repeat bool `json:"-"`
 }
 
 // Inserted answers an insert: the id under which the job lives.

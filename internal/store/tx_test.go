@@ -78,6 +78,20 @@ func everyCall(t testing.TB, s *store.Store) {
 	must(err)
 	_, err = s.Now(ctx)
 	must(err)
+	plan := func(now int64, rows []*store.Schedule) []store.NewJob {
+		hourly(now, rows[0])
+		rows[0].NextTick = now
+		return nil
+	}
+	must(s.DeclareSchedules(ctx, []string{"s"}, plan))
+	_, err = s.FireSchedules(ctx, []string{"s"}, onTime)
+	must(err)
+	_, err = s.ChangeSchedule(ctx, "s", func(int64, *store.Schedule) {})
+	must(err)
+	_, err = s.NextTick(ctx, []string{"s"})
+	must(err)
+	_, err = s.Schedules(ctx)
+	must(err)
 	dead, err := s.ListDead(ctx, store.DeadFilter{Limit: 10})
 	must(err)
 	require.NotEmpty(t, dead)

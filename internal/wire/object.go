@@ -14,8 +14,8 @@ import (
 const timeFormat = "2006-01-02T15:04:05.000000Z07:00"
 
 // Object writes a struct as a JSON object, by its json tags, as encoding/json
-// does but for three things: a zero time.Time is null and any other has six
-// digits and is in UTC; a time.Duration is a text such as "30s", and null when
+// does but for three things: a zero time.Time is null and any other, also in a
+// list, has six digits and is in UTC; a time.Duration is a text such as "30s", and null when
 // zero; a zero field tagged `wire:"null"` is null.
 func Object(v any) ([]byte, error) {
 	val := reflect.ValueOf(v)
@@ -51,6 +51,12 @@ func value(field reflect.Value, option string) any {
 			return nil
 		}
 		return v.UTC().Format(timeFormat)
+	case []time.Time:
+		texts := make([]string, len(v))
+		for i := range v {
+			texts[i] = v[i].UTC().Format(timeFormat)
+		}
+		return texts
 	case time.Duration:
 		if v == 0 {
 			return nil

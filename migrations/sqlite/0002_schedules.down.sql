@@ -1,0 +1,1 @@
+drop table weir_schedules;
