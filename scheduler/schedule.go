@@ -95,7 +95,7 @@ func JobOptions(opts ...queue.EnqueueOption) ScheduleOption {
 // [Elsewhere]: Run and Validate check it. Schedules are declared before Run.
 func Schedule[Args any](s *Scheduler, name, spec string, task queue.Task[Args], args Args, opts ...ScheduleOption) error {
 	c := &schedule{name: name, scheduleConfig: scheduleConfig{missed: Skip}}
-	errs := []error{queue.CheckName("schedule", name)}
+	errs := []error{queue.CheckName("schedule", name)} //nolint:prealloc // a handful
 	for _, o := range opts {
 		errs = append(errs, o.applySchedule(&c.scheduleConfig))
 	}

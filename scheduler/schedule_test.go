@@ -99,6 +99,10 @@ func TestARunningSchedulerWakesForATick(t *testing.T) {
 		r.task("a", nil)
 		r.schedule("often", "@every 30s")
 		stop, done := r.serve()
+		require.Eventually(t, func() bool { // intervals count from when it is declared
+			list, err := r.client.Schedules(t.Context())
+			return err == nil && len(list) == 1
+		}, time.Minute, time.Millisecond)
 		require.Eventually(t, func() bool {
 			r.clock.Advance(500 * time.Millisecond)
 			return r.count() == 3
@@ -534,7 +538,8 @@ func TestASchedulesFaultsAreToldTogether(t *testing.T) {
 		{"s", "0 3 * * *", []scheduler.ScheduleOption{scheduler.TimeZone("Paris")}, `schedule "s": timezone "Paris": unknown: name one of the IANA database, as in "Europe/Paris" or "UTC"`},
 		{"s", "@every 500ms", nil, `schedule "s": cron "@every 500ms": 500ms is no interval: use whole seconds from 1s to 366 days, as in @every 10m`},
 		{
-			"s", "0 0 31 2 *", []scheduler.ScheduleOption{utc, scheduler.Missed("all"), scheduler.JobOptions(queue.Priority(101))},
+			"s", "0 0 31 2 *",
+			[]scheduler.ScheduleOption{utc, scheduler.Missed("all"), scheduler.JobOptions(queue.Priority(101))},
 			`schedule "s": missed "all": use "skip" or "once"
 schedule "s": cron "0 0 31 2 *": no month has such a day, so it never comes: use another day or month
 schedule "s": task "a": priority 101: use -100 (last) to 100 (first)`,

@@ -141,7 +141,7 @@ func (s *section) metadata() []byte {
 
 // options are those of the schedule's jobs, and the others.
 func (c *Schedule) options() []scheduler.ScheduleOption {
-	opts := []scheduler.ScheduleOption{scheduler.TimeZone(c.Spec.Zone()), scheduler.Missed(c.Missed)}
+	opts := []scheduler.ScheduleOption{scheduler.TimeZone(c.Spec.Zone()), scheduler.Missed(c.Missed)} //nolint:prealloc // a handful
 	var job []queue.EnqueueOption
 	if c.Queue != "" {
 		job = append(job, queue.Queue(c.Queue))
