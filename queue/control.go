@@ -22,14 +22,21 @@ type Override struct {
 // SetLimit overrides a limit's rate. What is in the bucket stays, cut to the
 // new capacity; a hold ends. A rate that cannot be is refused before anything
 // is stored, and so is another period for one of a list of rates; a limit that
-// no process has declared is [ErrNotFound].
+// no process has declared is [ErrNotFound]. Of a fixed window it changes the count,
+// at the next refresh of each process, and never the period.
 func (c *Client) SetLimit(ctx context.Context, name string, o Override) error {
-	limit, err := bucket.NewLimit(o.Rate, o.Burst)
+	strategy, err := c.store.Strategy(ctx)
 	if err != nil {
-		return fmt.Errorf("limit %s: %w", quote(name), err)
+		return err
 	}
-	if period := elementPeriod(name); period != "" && period != limit.Rate.PeriodString() {
-		return fmt.Errorf("limit %s: rate %s: one of a list of rates keeps its period: use a count per %s, as in %q", quote(name), quote(o.Rate), period, "100/"+period)
+	var rate string
+	if strategy == store.FixedWindow {
+		rate, err = c.windowRate(ctx, name, o)
+	} else {
+		rate, err = bucketRate(name, o)
+	}
+	if err != nil {
+		return err
 	}
 	const longestReason = 1000
 	switch {
@@ -39,9 +46,21 @@ func (c *Client) SetLimit(ctx context.Context, name string, o Override) error {
 		return fmt.Errorf("limit %s: %w", quote(name), &InvalidError{Field: "reason", Value: fmt.Sprintf("of %d bytes", len(o.Reason)), Problem: "use up to 1000 bytes"})
 	}
 	found, err := c.store.SetOverride(ctx, name, store.Override{
-		Rate: limit.Rate.String(), Burst: o.Burst, For: microseconds(o.For), Reason: o.Reason,
+		Rate: rate, Burst: o.Burst, For: microseconds(o.For), Reason: o.Reason,
 	})
 	return limitFound(name, found, err)
+}
+
+// bucketRate is an override's rate as it is stored.
+func bucketRate(name string, o Override) (string, error) {
+	limit, err := bucket.NewLimit(o.Rate, o.Burst)
+	if err != nil {
+		return "", fmt.Errorf("limit %s: %w", quote(name), err)
+	}
+	if period := elementPeriod(name); period != "" && period != limit.Rate.PeriodString() {
+		return "", fmt.Errorf("limit %s: rate %s: one of a list of rates keeps its period: use a count per %s, as in %q", quote(name), quote(o.Rate), period, "100/"+period)
+	}
+	return limit.Rate.String(), nil
 }
 
 // elementPeriod is the period in the name of a limit that is one of a list, as

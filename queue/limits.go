@@ -14,9 +14,12 @@ import (
 
 // LimitInfo is a limit as an operator sees it, at the database's time.
 type LimitInfo struct {
-	Name     string `json:"name"`
-	Rate     string `json:"rate"`
-	Burst    *int64 `json:"burst"` // nil: none, the capacity is the rate's count
+	Name  string `json:"name"`
+	Rate  string `json:"rate"`
+	Burst *int64 `json:"burst"` // nil: none, the capacity is the rate's count
+	// Strategy is "token_bucket" or "fixed_window". Of a window Level is what it has
+	// room for, Capacity its count; HeldUntil, where it is full, and NextTokenAt,
+	// where something was counted in it, are its end.
 	Strategy string `json:"strategy"`
 	// Source is "declared" where the rate comes from a process, "override"
 	// where an operator set it.
@@ -71,15 +74,40 @@ func (c *Client) Limit(ctx context.Context, name string) (*LimitInfo, error) {
 }
 
 func (c *Client) limits(ctx context.Context, wanted func(name string) bool) ([]LimitInfo, error) {
+	strategy, err := c.store.Strategy(ctx)
+	if err != nil {
+		return nil, err
+	}
+	rows := c.buckets
+	if strategy == store.FixedWindow {
+		rows = c.windows
+	}
+	out, err := rows(ctx, wanted)
+	if err != nil {
+		return nil, err
+	}
+	lines, err := c.store.Lines(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for i := range out {
+		info := &out[i]
+		for _, l := range lines {
+			if slices.Contains(info.Tasks, l.Task) || slices.Contains(info.Queues, l.Queue) {
+				info.Waiting += l.Waiting
+			}
+		}
+		info.Waiting, info.WaitingCapped = capped(info.Waiting)
+	}
+	return out, nil
+}
+
+func (c *Client) buckets(ctx context.Context, wanted func(name string) bool) ([]LimitInfo, error) {
 	rows, err := c.store.Limits(ctx)
 	if err != nil {
 		return nil, err
 	}
 	now, err := c.store.Now(ctx)
-	if err != nil {
-		return nil, err
-	}
-	lines, err := c.store.Lines(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -92,12 +120,6 @@ func (c *Client) limits(ctx context.Context, wanted func(name string) bool) ([]L
 		if err != nil {
 			return nil, err
 		}
-		for _, l := range lines {
-			if slices.Contains(info.Tasks, l.Task) || slices.Contains(info.Queues, l.Queue) {
-				info.Waiting += l.Waiting
-			}
-		}
-		info.Waiting, info.WaitingCapped = capped(info.Waiting)
 		out = append(out, info)
 	}
 	return out, nil
@@ -109,7 +131,7 @@ func newLimitInfo(row *store.Limit, now int64) (LimitInfo, error) {
 		return LimitInfo{}, err
 	}
 	info := LimitInfo{
-		Name: row.Name, Strategy: "token_bucket", Source: SourceDeclared,
+		Name: row.Name, Strategy: store.TokenBucket, Source: SourceDeclared,
 		Deferred: row.Deferred, Shed: row.Shed, Started: row.Started, Paused: row.Paused,
 	}
 	b, _ = b.Refill(now)
@@ -134,14 +156,19 @@ func newLimitInfo(row *store.Limit, now int64) (LimitInfo, error) {
 	if at, ok := b.TimeOf(b.Tokens() + 1); ok {
 		info.NextTokenAt = wire.Time(at)
 	}
+	return info, info.covers(row.Covers)
+}
+
+// covers reads what the limit covers.
+func (l *LimitInfo) covers(stored string) error {
 	var covers store.Covers
-	if row.Covers != "" {
-		if err := json.Unmarshal([]byte(row.Covers), &covers); err != nil {
-			return LimitInfo{}, fmt.Errorf("limit %s: what it covers: %w", quote(row.Name), err)
+	if stored != "" {
+		if err := json.Unmarshal([]byte(stored), &covers); err != nil {
+			return fmt.Errorf("limit %s: what it covers: %w", quote(l.Name), err)
 		}
 	}
-	info.Tasks, info.Queues = covers.Tasks, covers.Queues
-	return info, nil
+	l.Tasks, l.Queues = covers.Tasks, covers.Queues
+	return nil
 }
 
 // tokens turns millionths into tokens: at most 10^15 of them, so that every

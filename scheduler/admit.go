@@ -32,6 +32,8 @@ type look struct {
 	asked []*lookLine // those whose jobs were read, in the order of the asks
 
 	deferred int // jobs whose deferral was written
+
+	window *windowLook // what decides instead, under the fixed-window strategy
 }
 
 // lookLine is a line in a look.

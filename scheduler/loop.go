@@ -127,9 +127,13 @@ func (s *Scheduler) step(ctx context.Context, starting bool) bool {
 		}
 	}
 	sweep := starting && (due(s.dueAt, now) || due(s.leaseAt, now) || due(s.expiryAt, now))
-	k := s.plan(now, starting)
-	if len(s.results) == 0 && !sweep && k == nil {
+	k, again, err := s.enter(ctx, s.plan(now, starting))
+	if err != nil {
+		s.failLimits(err)
 		return false
+	}
+	if len(s.results) == 0 && !sweep && k == nil {
+		return again
 	}
 	if err := s.turn(ctx, k, sweep); err != nil {
 		s.fail("turn", err)
@@ -293,7 +297,7 @@ func (s *Scheduler) turn(ctx context.Context, k *look, sweep bool) error {
 	req := store.TurnRequest{Results: s.results, Sweep: sweep, Lease: s.config.lease}
 	if k != nil {
 		req.Claim = int64(s.config.random() >> 1)
-		req.Admit = k
+		req.Admit = s.admission(k, &req)
 		for _, l := range k.limits {
 			req.Limits = append(req.Limits, l.limit.Declared)
 		}
@@ -308,7 +312,11 @@ func (s *Scheduler) turn(ctx context.Context, k *look, sweep bool) error {
 	if errors.Is(err, store.ErrOutcomeUnknown) {
 		// The results are written again; what was claimed is ours if it is there.
 		jobs, lookErr := s.claimed(ctx, req.Claim)
-		s.launch(jobs, began) //nolint:contextcheck // a stop cancels handlers later, by itself
+		if lookErr != nil {
+			s.unresolved(k, lookErr)
+		} else {
+			s.hand(ctx, k, jobs, began)
+		}
 		return errors.Join(err, lookErr)
 	}
 	if err != nil {
@@ -321,7 +329,7 @@ func (s *Scheduler) turn(ctx context.Context, k *look, sweep bool) error {
 		delete(s.latest, r.ID)
 	}
 	s.results = nil
-	s.launch(out.Started, out.At) //nolint:contextcheck // a stop cancels handlers later, by itself
+	s.hand(ctx, k, out.Started, out.At)
 	if sweep {
 		s.swept(out.Swept)
 	}

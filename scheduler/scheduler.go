@@ -1,6 +1,7 @@
 package scheduler
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/binary"
@@ -31,6 +32,8 @@ type Scheduler struct {
 	gates    []*gate  // by name
 	breakers bool     // some gate has one
 	counters counters
+	lane     *lane // under the fixed-window strategy
+	process  store.Process
 
 	mu      sync.Mutex // guards started and stopped
 	started bool
@@ -47,6 +50,9 @@ type Scheduler struct {
 	shedLog  shedLog
 	trouble  trouble
 
+	joinAt time.Time   // when this process is to say again that it runs jobs
+	quit   func(error) // ends the run, and is what it returns
+
 	mail        mail
 	held        heldJobs
 	subscribers subscribers
@@ -59,8 +65,9 @@ func New(client *queue.Client, opts ...Option) (*Scheduler, error) {
 		config: config{
 			concurrency: DefaultConcurrency, lease: DefaultLease, grace: DefaultShutdownGrace,
 			retention: DefaultRetention, logger: slog.Default(), random: randomNumber,
+			strategy: TokenBucket,
 		},
-		store: client.Store(),
+		store: client.Store(), process: newProcess(),
 		tasks: map[string]*task{},
 		lines: map[store.Line]*line{}, latest: map[int64]*heldJob{},
 	}
@@ -75,6 +82,9 @@ func New(client *queue.Client, opts ...Option) (*Scheduler, error) {
 		return nil, err
 	}
 	s.log = s.config.logger
+	if s.config.strategy == FixedWindow {
+		s.lane = &lane{interval: cmp.Or(s.config.refresh, DefaultRefreshInterval)}
+	}
 	return s, nil
 }
 
@@ -133,6 +143,7 @@ func (s *Scheduler) Run(ctx context.Context) error {
 		}
 		return err
 	}
+	defer s.leave(ctx)
 	return s.serve(ctx, s.loop)
 }
 
@@ -143,6 +154,9 @@ func (s *Scheduler) Run(ctx context.Context) error {
 func (s *Scheduler) Drain(ctx context.Context) error {
 	if err := s.begin(ctx); err != nil && !errors.Is(err, ErrRunning) {
 		return err
+	}
+	if err := s.join(ctx); err != nil {
+		return fmt.Errorf("scheduler: %w", err)
 	}
 	s.surveyAt = time.Time{}
 	return s.serve(ctx, s.drain)
@@ -169,11 +183,25 @@ func (s *Scheduler) begin(ctx context.Context) error {
 	}
 	s.limits, s.gates = limits, s.compileGates()
 	s.breakers = slices.ContainsFunc(s.gates, func(g *gate) bool { return g.breaker.Failures > 0 })
-	if err := s.store.Register(ctx, rows, declared(limits)); err != nil {
+	if err := s.join(ctx); err != nil {
+		return fmt.Errorf("scheduler: %w", err)
+	}
+	if err := s.declare(ctx, rows); err != nil {
 		return fmt.Errorf("scheduler: %w", err)
 	}
 	s.started = true
 	return nil
+}
+
+// declare stores what this process runs and which limits it enforces.
+func (s *Scheduler) declare(ctx context.Context, tasks []store.Task) error {
+	if s.lane == nil {
+		return s.store.Register(ctx, tasks, declared(s.limits))
+	}
+	if err := s.store.Register(ctx, tasks, nil); err != nil {
+		return err
+	}
+	return s.store.DeclareQuotas(ctx, quotas(s.limits))
 }
 
 func declared(limits []*limit) []store.Declared {
@@ -188,12 +216,22 @@ func declared(limits []*limit) []store.Declared {
 // enqueues, and the renewal of leases. It waits for all of it.
 func (s *Scheduler) serve(ctx context.Context, loop func(context.Context) error) error {
 	defer s.store.OnWake(s.mail.arrive)()
+	ctx, quit := context.WithCancelCause(ctx)
+	defer quit(nil)
+	s.quit = func(err error) { quit(quitError{err}) }
 	var beside sync.WaitGroup
 	renewing, stop := context.WithCancel(context.WithoutCancel(ctx))
 	beside.Go(func() { s.renewLeases(renewing) })
 	beside.Go(func() { s.keepHistory(renewing) })
+	beside.Go(func() { s.stayJoined(renewing) })
 	err := loop(ctx)
 	stop()
 	beside.Wait()
+	if q, ok := errors.AsType[quitError](context.Cause(ctx)); ok {
+		return fmt.Errorf("scheduler: %w", q.error)
+	}
 	return err
 }
+
+// quitError is why a run ends by itself.
+type quitError struct{ error }

@@ -85,7 +85,7 @@ func (s *server) announcement(sched *scheduler.Scheduler) announcement {
 	}
 	for _, b := range s.file.Budgets() {
 		if !strings.HasPrefix(b.Name, "task:") && !strings.HasPrefix(b.Name, "task@") { // those stand with their tasks
-			an.Limits = append(an.Limits, announcedLimit{b.Name, b.Limit.String(), nonNil(b.Tasks), nonNil(b.Queues)})
+			an.Limits = append(an.Limits, announcedLimit{b.Name, b.String(), nonNil(b.Tasks), nonNil(b.Queues)})
 		}
 	}
 	an.Warnings = append(an.Warnings, messages(s.file.Warnings())...)

@@ -42,7 +42,7 @@ Exit codes: 0 success, 1 refusal or failure, 2 wrong usage.`,
 			a.limitsPause(), a.limitsResume()),
 		a.group("queues", "Look at queues, pause and resume them", a.queuesList(), a.queuesPause(), a.queuesResume()),
 		a.group("tasks", "Look at tasks", a.tasksList()),
-		a.group("migrate", "Look at the database's schema, and change it", a.migrateUp(), a.migrateDown(), a.migrateStatus()),
+		a.group("migrate", "Look at the database's schema and strategy, and change them", a.migrateUp(), a.migrateDown(), a.migrateStatus(), a.migrateStrategy()),
 		a.version(),
 	)
 	return root

@@ -16,6 +16,8 @@ type File struct {
 	Database      string // a DSN; a relative path is made absolute
 	Migrate       string // "auto" or "check"
 	Listen        string // read and not used by this version
+	Strategy      scheduler.StrategyName
+	Refresh       time.Duration // for how long what was read of the limits serves; 0: not given
 	Concurrency   int
 	Lease         time.Duration
 	ShutdownGrace *time.Duration // 0 is a grace of its own
@@ -78,6 +80,7 @@ type Limit struct {
 	Name   string
 	Place  Place
 	Rate   Rate
+	Exact  bool
 	Tasks  []string
 	Queues []string
 }
@@ -132,7 +135,8 @@ func (r *reader) readFile(f *File, root *node) {
 	f.Database = s.database(f.Dir)
 	f.Migrate = s.migrate()
 	f.Listen, _, _ = s.text("listen", "an address, as in 127.0.0.1:8377")
-	s.strategy()
+	f.Strategy = s.strategy()
+	f.Refresh = s.refreshInterval()
 	if n, _, ok := s.whole("concurrency", BadNumber, 1, maxConcurrency); ok {
 		f.Concurrency = int(n)
 	}
@@ -145,6 +149,7 @@ func (r *reader) readFile(f *File, root *node) {
 	f.Tasks = s.tasks(f.Dir)
 	f.Queues = s.queues()
 	f.Limits = s.limits(f)
+	r.tellApart(f)
 	s.end()
 }
 
@@ -166,15 +171,19 @@ func (s *section) named(key, kind string, read func(path string, e entry)) {
 	}
 }
 
-func (s *section) strategy() {
-	value, n, ok := s.text("strategy", `"token_bucket"`)
-	switch {
-	case !ok || value == "token_bucket":
-	case value == "fixed_window":
-		s.fault(NotServed, n.position, "strategy", `strategy "fixed_window" is not served by this version yet`, "remove it")
-	default:
-		s.fault(BadStrategy, n.position, "strategy", "strategy "+quote(value), `use "token_bucket", or leave it out`)
+// strategy reads the file's strategy, on which depends what its limits may say.
+func (s *section) strategy() scheduler.StrategyName {
+	const want = `"token_bucket" (the default) or "fixed_window"`
+	value, n, ok := s.text("strategy", want)
+	name := scheduler.StrategyName(value)
+	if ok && name != scheduler.TokenBucket && name != scheduler.FixedWindow {
+		s.fault(BadStrategy, n.position, "strategy", "strategy "+quote(value), "use "+want)
 	}
+	s.windows = name == scheduler.FixedWindow
+	if !s.windows {
+		return scheduler.TokenBucket
+	}
+	return name
 }
 
 func (s *section) migrate() string {
@@ -202,8 +211,11 @@ func (f *File) QueueOf(task string) string {
 }
 
 func (r Rate) String() string {
-	if r.IsZero() {
+	switch {
+	case r.IsZero():
 		return ""
+	case r.Windowed():
+		return r.Quota.String()
 	}
 	return r.Limit.String()
 }

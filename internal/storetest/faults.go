@@ -17,9 +17,10 @@ import (
 // value does nothing. Patterns are regular expressions over the statement's
 // text; on PostgreSQL a table's name has its schema in front.
 type Faults struct {
-	mu     sync.Mutex
-	rules  []*rule
-	counts []*Count
+	mu      sync.Mutex
+	rules   []*rule
+	counts  []*Count
+	records []*Record
 }
 
 // ErrInjected is what an injected fault answers.
@@ -82,6 +83,28 @@ func (f *Faults) Count(pattern string) *Count {
 	c := &Count{pattern: regexp.MustCompile(pattern), mu: &f.mu}
 	f.counts = append(f.counts, c)
 	return c
+}
+
+// Record writes down the statements from now on.
+func (f *Faults) Record() *Record {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	r := &Record{mu: &f.mu}
+	f.records = append(f.records, r)
+	return r
+}
+
+// Record is what passed, in order.
+type Record struct {
+	mu    *sync.Mutex
+	texts []string
+}
+
+// Texts are the statements as they were sent.
+func (r *Record) Texts() []string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Clone(r.texts)
 }
 
 // Count is how many statements matched, and how many rows those read or
@@ -182,6 +205,9 @@ func (f *Faults) hits(text string) (hit []*rule) {
 func (f *Faults) counting(text string) (out []*Count) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	for _, r := range f.records {
+		r.texts = append(r.texts, strings.TrimSpace(text))
+	}
 	for _, c := range f.counts {
 		if c.pattern.MatchString(text) {
 			c.statements++
