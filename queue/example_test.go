@@ -77,6 +77,34 @@ func ExampleOpen() {
 	// <nil>
 }
 
+func ExampleWithMiddleware() {
+	dir, err := os.MkdirTemp("", "weir")
+	check(err)
+	defer os.RemoveAll(dir)
+	ctx := context.Background()
+
+	// Every job carries the request that it was made for.
+	type requestID struct{}
+	tag := func(next queue.Enqueuer) queue.Enqueuer {
+		return func(ctx context.Context, jobs []queue.NewJob) ([]queue.Receipt, error) {
+			for i := range jobs {
+				jobs[i].Metadata = fmt.Appendf(nil, `{"request": %q}`, ctx.Value(requestID{}))
+			}
+			return next(ctx, jobs)
+		}
+	}
+	client, err := queue.Open(ctx, "sqlite:"+filepath.Join(dir, "weir.db"), queue.WithMiddleware(tag))
+	check(err)
+	defer client.Close()
+
+	receipt, err := SendEmail.Enqueue(context.WithValue(ctx, requestID{}, "r-17"), client, EmailArgs{To: "ada@example.com"})
+	check(err)
+	job, err := client.Get(ctx, receipt.ID)
+	check(err)
+	fmt.Println(string(job.Metadata))
+	// Output: {"request":"r-17"}
+}
+
 func ExampleTask_Enqueue() {
 	client, _, cleanup := temporary()
 	defer cleanup()
@@ -319,4 +347,21 @@ func ExampleDecode() {
 	args, err := queue.Decode[EmailArgs]([]byte(`{"to":"ada"}`))
 	fmt.Println(args.To, err)
 	// Output: ada <nil>
+}
+
+func ExampleClient_Audit() {
+	client, _, cleanup := temporary()
+	defer cleanup()
+	ctx := queue.WithActor(context.Background(), "ada")
+	check(client.PauseQueue(ctx, "emails"))
+	check(client.ResumeQueue(ctx, "emails"))
+
+	page, err := client.Audit(ctx, queue.AuditFilter{})
+	check(err)
+	for _, act := range page.Items {
+		fmt.Println(act.Actor, "did", act.Action, act.Subject)
+	}
+	// Output:
+	// ada did queues resume emails
+	// ada did queues pause emails
 }

@@ -59,6 +59,9 @@ type NewJob struct {
 	StartBefore time.Time
 	// StartWithin says the same as a time from now, at most a hundred years.
 	StartWithin time.Duration
+	// Wake makes the commit of the caller's own transaction wake schedulers, on
+	// PostgreSQL; see [WithWake].
+	Wake bool
 }
 
 // The times that a text of RFC 3339 can show.

@@ -35,6 +35,9 @@ type ownLimit struct {
 // its max_retries, and then becomes a dead letter. Jobs run at least once: a
 // handler may see a job again whose process died before it could report.
 func Register[Args any](s *Scheduler, name queue.Task[Args], handler func(context.Context, *queue.Job[Args]) error, opts ...TaskOption) error {
+	if s == nil || s.store == nil {
+		return fmt.Errorf("task %q: %w", string(name), errNotMade)
+	}
 	t := &task{taskConfig: taskConfig{
 		name:       string(name),
 		rate:       rateConfig{mode: DeferSecond},
@@ -47,9 +50,7 @@ func Register[Args any](s *Scheduler, name queue.Task[Args], handler func(contex
 	if handler == nil {
 		errs = append(errs, errors.New("its handler is nil"))
 	}
-	for _, o := range opts {
-		errs = append(errs, o.applyTask(&t.taskConfig))
-	}
+	errs = append(errs, applied(opts, func(o TaskOption) error { return o.applyTask(&t.taskConfig) })...)
 	errs = append(errs, queue.CheckName("queue", t.queue), t.readRate())
 	t.run = func(ctx context.Context, row store.Job) error {
 		job, err := queue.NewJobFor[Args](row)
@@ -84,6 +85,8 @@ func (t *task) readRate() error {
 		t.limits = []ownLimit{{taskPrefix + t.name, limit}}
 	case t.rate.burstSet:
 		return errors.New(`burst without rate_limit: add a rate, as in "100/m"`)
+	case t.rate.modeSet:
+		return errors.New(`defer without rate_limit: add a rate, as in "100/m"`)
 	}
 	return nil
 }
@@ -117,10 +120,19 @@ type TaskInfo struct {
 	OnExcess   Excess        `json:"on_excess"`
 	MaxRetries int           `json:"max_retries"`
 	Timeout    time.Duration `json:"timeout,omitempty"` // nanoseconds
+	// DLQRetry says how its failed jobs are retried after their death; nil: not
+	// by themselves.
+	DLQRetry *DLQRetryInfo `json:"dlq_retry,omitempty"`
+}
+
+// DLQRetryInfo is what [DLQRetry] was given.
+type DLQRetryInfo struct {
+	After time.Duration `json:"after"` // nanoseconds
+	Max   int           `json:"max"`
 }
 
 func (t *task) info() TaskInfo {
-	info := TaskInfo{Name: t.name, Queue: t.queue, OnExcess: t.excess, MaxRetries: t.maxRetries, Timeout: t.timeout}
+	info := TaskInfo{Name: t.name, Queue: t.queue, OnExcess: t.excess, MaxRetries: t.maxRetries, Timeout: t.timeout, DLQRetry: t.deadRetry}
 	switch len(t.limits) {
 	case 0:
 	case 1:

@@ -16,8 +16,10 @@ import (
 )
 
 const (
-	// stdinBatch is how many lines go in one transaction.
+	// stdinBatch is how many lines go in one transaction, and stdinBytes how many
+	// bytes, or one line more.
 	stdinBatch = 1000
+	stdinBytes = 8 << 20
 	// stdinWait is for how long a batch waits for company.
 	stdinWait = 20 * time.Millisecond
 	// longestLine bounds a line: arguments are up to 1 MiB, and longer in JSON.
@@ -55,9 +57,10 @@ func (a *app) enqueueStdin(cmd *cobra.Command, tasks []string) error {
 	})
 }
 
-// readLines reads standard input beside the batches that are being stored.
+// readLines reads standard input, one line ahead: what is read and not stored
+// has to fit into memory.
 func (a *app) readLines(ctx context.Context) <-chan numbered {
-	lines := make(chan numbered, stdinBatch)
+	lines := make(chan numbered)
 	go func() {
 		defer close(lines)
 		in := bufio.NewReaderSize(a.in, 64<<10)
@@ -132,7 +135,7 @@ func (s *stream) batch() ([]pending, error) {
 	var full <-chan time.Time
 	release := func() {}
 	defer func() { release() }()
-	for len(batch) < stdinBatch {
+	for size := 0; len(batch) < stdinBatch && size < stdinBytes; {
 		select {
 		case <-full:
 			return batch, nil
@@ -146,6 +149,7 @@ func (s *stream) batch() ([]pending, error) {
 					return batch, fmt.Errorf("enqueue: line %d: %w", l.n, err)
 				}
 				batch = append(batch, pending{l.n, job})
+				size += len(l.text)
 			}
 			if l.err != nil {
 				if !errors.Is(l.err, io.EOF) {

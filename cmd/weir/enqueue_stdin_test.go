@@ -75,6 +75,25 @@ func TestManyLinesGoInBatchesAndNoneIsLost(t *testing.T) {
 	}
 }
 
+func TestABatchOfLongLinesIsShort(t *testing.T) {
+	t.Parallel()
+	in := make(chan numbered)
+	go func() {
+		defer close(in)
+		for n := range 20 {
+			in <- numbered{n: n + 1, text: []byte(`{"task": "t", "metadata": {"a": "` + strings.Repeat("a", 1<<20) + `"}}`)}
+		}
+	}()
+	s := stream{app: &app{clock: clock.NewFake(time.Unix(0, 0))}, lines: in}
+	var sizes []int
+	for sum := 0; sum < 20; {
+		batch, _ := s.batch()
+		sizes = append(sizes, len(batch))
+		sum += len(batch)
+	}
+	assert.Equal(t, []int{8, 8, 4}, sizes)
+}
+
 func TestTheFirstLineThatIsRefusedEndsItAndTheOnesBeforeAreStored(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ name, line, want string }{

@@ -139,5 +139,6 @@ func (a *app) limitFields(l *queue.LimitInfo) {
 		[2]string{"started", number(l.Started)},
 		[2]string{"deferred", number(l.Deferred)},
 		[2]string{"shed", number(l.Shed)},
+		[2]string{"problem", l.Problem},
 	)
 }

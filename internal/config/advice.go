@@ -3,15 +3,12 @@ package config
 import (
 	"fmt"
 	"math/bits"
-	"os"
-	"os/exec"
-	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
 	"github.com/weirq/weir/bucket"
+	"github.com/weirq/weir/internal/target"
 )
 
 // A Budget is one limit of the file, of a task, a queue or its own, and what
@@ -75,7 +72,7 @@ func (f *File) Warnings() []Finding {
 		out = append(out, t.withoutEffect()...)
 		out = append(out, t.idleRates()...)
 		if t.Exec != nil {
-			out = append(out, t.Exec.missing(t.Name)...)
+			out = append(out, t.Exec.cannotStart(t.Name)...)
 		}
 	}
 	for i := range f.Limits {
@@ -104,7 +101,7 @@ func (t *Task) withoutEffect() []Finding {
 	for key, given := range map[string]bool{
 		"rate_limit": !t.Rate.IsZero() || len(t.Rates) > 0, "on_excess": t.OnExcess != "", "timeout": t.Timeout > 0,
 		"max_retries": t.MaxRetries != nil, "retry_backoff": t.Backoff != nil,
-		"concurrency": t.Concurrency > 0, "breaker": t.Breaker != nil,
+		"concurrency": t.Concurrency > 0, "breaker": t.Breaker != nil, "dlq_retry": t.DLQRetry != nil,
 	} {
 		if given {
 			keys = append(keys, key)
@@ -114,11 +111,24 @@ func (t *Task) withoutEffect() []Finding {
 		return nil
 	}
 	slices.Sort(keys)
+	verb, mend := "has", "give it where the task runs"
+	if len(keys) > 1 {
+		verb, mend = "have", "give them where the task runs"
+	}
 	return []Finding{{
 		Code: NoEffect, Place: t.Place,
-		Message: fmt.Sprintf("task %s runs elsewhere: %s has no effect here", quote(t.Name), strings.Join(keys, ", ")),
-		Mend:    "give it where the task runs",
+		Message: fmt.Sprintf("task %s runs elsewhere: %s %s no effect here", quote(t.Name), listed(keys), verb),
+		Mend:    mend,
 	}}
+}
+
+// listed writes a list for a person: "a, b and c".
+func listed(words []string) string {
+	last := len(words) - 1
+	if last < 1 {
+		return strings.Join(words, "")
+	}
+	return strings.Join(words[:last], ", ") + " and " + words[last]
 }
 
 // idleRates names the rates of a list that never refuse anything, because
@@ -151,25 +161,13 @@ func noMore(a, b bucket.Limit) bool {
 	return ah < bh || ah == bh && al <= bl
 }
 
-// missing reports a program or a folder that is not on this machine.
-func (e *Exec) missing(task string) []Finding {
-	warn := func(message, mend string) []Finding {
-		return []Finding{{Code: NoProgram, Place: e.Place, Message: "task " + quote(task) + ": " + message, Mend: mend}}
-	}
-	if info, err := os.Stat(e.Dir); err != nil || !info.IsDir() {
-		return warn("there is no folder "+strconv.Quote(e.Dir), "make it, or correct dir")
-	}
-	program := e.Command[0]
-	if _, err := exec.LookPath(program); err == nil {
+// cannotStart reports what keeps the command from starting on this machine.
+func (e *Exec) cannotStart(task string) []Finding {
+	problem, mend := target.Exec{Command: e.Command, Dir: e.Dir}.Problem()
+	if problem == "" {
 		return nil
 	}
-	if !filepath.IsAbs(program) {
-		return warn("no program "+strconv.Quote(program)+" in PATH", "install it, or write ./"+program+" for one beside the file")
-	}
-	if _, err := os.Stat(program); err != nil {
-		return warn("there is no program "+strconv.Quote(program), "make it, or correct the command")
-	}
-	return warn(strconv.Quote(program)+" cannot be executed", "make it executable: chmod +x "+program)
+	return []Finding{{Code: NoProgram, Place: e.Place, Message: "task " + quote(task) + ": " + problem, Mend: mend}}
 }
 
 func (l *Limit) namedTwice() []Finding {

@@ -6,7 +6,9 @@ import (
 	"errors"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/lib/pq"
 	"github.com/stretchr/testify/require"
@@ -77,18 +79,41 @@ func everyCall(t testing.TB, s *store.Store) {
 	must(err)
 	_, err = s.Now(ctx)
 	must(err)
-	dead, err := s.ListDead(ctx, store.DeadFilter{Limit: 10})
+	dead, _, err := s.ListDead(ctx, store.DeadFilter{Limit: 10})
 	must(err)
 	require.NotEmpty(t, dead)
 	_, _, err = s.GetDead(ctx, dead[0].ID)
 	must(err)
 	_, _, err = s.GetDeadByJob(ctx, dead[0].JobID)
 	must(err)
-	_, err = s.DeadStats(ctx)
+	for _, f := range []store.DeadFilter{{Task: "a", Limit: 10}, {Queue: "q", Text: "x", Limit: 10}, {Task: "a", Queue: "q", Limit: 10, OldestFirst: true}} {
+		_, _, err = s.NameDead(ctx, f)
+		must(err)
+		_, _, err = s.CountDead(ctx, f)
+		must(err)
+	}
+	_, err = s.FindDead(ctx, store.DeadIDs(dead), []string{newID()})
 	must(err)
-	_, err = s.ReplayDead(ctx, store.DeadFilter{Kind: store.KindShed, Limit: 10}, func(d store.DeadLetter) store.NewJob { return newJob(d.Task) })
+	_, err = s.WholeDead(ctx, store.DeadIDs(dead))
 	must(err)
-	_, err = s.PurgeDead(ctx, store.DeadFilter{Limit: 10})
+	_, err = s.DeadStats(ctx, 10)
+	must(err)
+	_, err = s.DeadHours(ctx, 24)
+	must(err)
+	_, err = s.RetryableDead(ctx, []store.DeadRetry{{Task: "a", Before: 1 << 60, Most: 3}}, 10)
+	must(err)
+	_, err = s.DeadRivals(ctx, store.DeadIDs(dead))
+	must(err)
+	_, err = s.ReplayDead(ctx, []store.Revival{{ID: dead[0].ID, UID: newID()}}, &store.Act{Action: "dlq replay"})
+	must(err)
+	_, err = s.PurgeDead(ctx, store.DeadIDs(dead), &store.Act{Action: "dlq purge"})
+	must(err)
+	_, err = s.KeepDead(ctx, store.KindFailed, time.Hour, 1)
+	must(err)
+	_, err = s.RemovedDead(ctx)
+	must(err)
+	must(s.RecountDead(ctx))
+	_, err = s.Acts(ctx, store.ActFilter{Limit: 10})
 	must(err)
 }
 
@@ -192,7 +217,7 @@ func TestADeadlockWithTheCallersOwnTransactionIsSurvived(t *testing.T) {
 	tx, err := b.beside.BeginTx(t.Context(), nil)
 	require.NoError(t, err)
 	defer tx.Rollback()
-	_, _, err = b.InsertTx(t.Context(), tx, []store.NewJob{first})
+	_, err = b.InsertTx(t.Context(), tx, []store.NewJob{first}, false)
 	require.NoError(t, err)
 	done := make(chan error, 1)
 	ours := []store.NewJob{uniqueJob("a", "2"), uniqueJob("a", "1")}
@@ -203,7 +228,7 @@ func TestADeadlockWithTheCallersOwnTransactionIsSurvived(t *testing.T) {
 	b.blocked(t, 1)
 	_, err = tx.ExecContext(t.Context(), `set local deadlock_timeout = '1h'`) // the other one finds it
 	require.NoError(t, err)
-	_, _, err = b.InsertTx(t.Context(), tx, []store.NewJob{second})
+	_, err = b.InsertTx(t.Context(), tx, []store.NewJob{second}, false)
 	require.NoError(t, err)
 	require.NoError(t, tx.Commit())
 	require.NoError(t, <-done)
@@ -240,6 +265,50 @@ func TestWritesSurviveTheLossOfAllIdleConnections(t *testing.T) {
 	require.NoError(t, err)
 	_, err = s.Turn(t.Context(), store.TurnRequest{Sweep: true})
 	require.NoError(t, err)
+}
+
+// standby makes connections to a server that may not write, as long as it says
+// so.
+type standby struct {
+	driver.Connector
+	yes  *atomic.Bool
+	made *atomic.Int64
+}
+
+func (c standby) Connect(ctx context.Context) (driver.Conn, error) {
+	conn, err := c.Connector.Connect(ctx)
+	if err == nil && c.yes.Load() {
+		_, err = conn.(driver.ExecerContext).ExecContext(ctx, `set default_transaction_read_only = on`, nil)
+	}
+	c.made.Add(1)
+	return conn, err
+}
+
+// After a failover the connections that are there lead to a server that may not
+// write, and new ones to the primary: nobody needs to know.
+func TestWritesGoRoundAServerThatIsThePrimaryNoLonger(t *testing.T) {
+	const conns = 5
+	db := storetest.Postgres(t)
+	db.Open(t, store.Options{}) // makes the tables
+	var demoted atomic.Bool
+	var made atomic.Int64
+	demoted.Store(true)
+	s := db.Open(t, store.Options{MaxConns: conns, Wrap: func(c driver.Connector) driver.Connector { return standby{c, &demoted, &made} }})
+	fill(t, s, conns)
+
+	// One that is so everywhere says so, soon.
+	before := made.Load()
+	_, err := s.Insert(t.Context(), newJobs("a", 1))
+	require.ErrorContains(t, err, "read-only transaction")
+	_, err = s.Turn(t.Context(), store.TurnRequest{Lease: lease, Limits: []store.Declared{declared(t, "task:a", "9/s")}, Admit: &admission{}})
+	require.ErrorContains(t, err, "read-only transaction")
+	require.LessOrEqual(t, made.Load()-before, int64(6))
+
+	fill(t, s, conns)
+	demoted.Store(false)
+	before = made.Load()
+	everyCall(t, s)
+	require.LessOrEqual(t, made.Load()-before, int64(conns), "not one for each call")
 }
 
 func TestAConnectionThatBreaksInATransactionIsNotUsedAgain(t *testing.T) {
