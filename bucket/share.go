@@ -50,10 +50,11 @@ func (l Limit) TokenHold() time.Duration {
 // [Limit.TokenHold]) is followed by a look that comes late by lateness.
 //
 // It is 1 where the bucket has room for what it earns during a hold and the slack of
-// 20 ms after it. Elsewhere the bucket is full when the hold ends and earns nothing
-// while the look is late, so the share is hold / (hold + lateness): 0.998 for a plain
-// 10/s at 2 ms. It is less only where the bucket is full before the hold ends, which
-// happens to holds that had to be stretched to 1 ms.
+// 20 ms after it. Elsewhere the bucket is full at the end of some holds and earns
+// nothing while the look is late, at most once in the time in which it fills, so the
+// share is fill / (fill + lateness): 0.998 for a plain 10/s at 2 ms, and next to 1
+// for a token in 15 minutes. It is less only where the bucket is full before the hold
+// ends, which happens to holds that had to be stretched to 1 ms.
 func (l Limit) Share(hold, lateness time.Duration) float64 {
 	if l.Rate.IsZero() {
 		return 0
@@ -65,7 +66,7 @@ func (l Limit) Share(hold, lateness time.Duration) float64 {
 		return 1
 	}
 	fill := float64(l.wholeCapacity()) / float64(l.Rate.count) * l.Rate.Period().Seconds()
-	return min(hold.Seconds(), fill) / (hold.Seconds() + lateness.Seconds())
+	return fill / (max(fill, hold.Seconds()) + lateness.Seconds())
 }
 
 // Narrow reports whether the capacity is worth less than 20 ms of the rate. Ordinary

@@ -83,15 +83,17 @@ func TestTheShareOfALimitAtALatenessOfTwoMilliseconds(t *testing.T) {
 		"an odd rate loses nothing":           {"3/7s", 0, time.Second, 2333334 * time.Microsecond, 1, 1, false},
 		"a plain rate per second is late":     {"10/s", 0, time.Second, 100 * ms, 1000.0 / 1002, 1, false},
 		"a burst with room loses nothing":     {"10/s", 12, time.Second, 100 * ms, 1, 1, false},
-		"a burst without room is late":        {"10/s", 11, time.Second, 100 * ms, 1000.0 / 1002, 1, false},
+		"a burst without room is late":        {"10/s", 11, time.Second, 100 * ms, 1100.0 / 1102, 1, false},
 		"a burst of one is late":              {"10/s", 1, 100 * ms, 100 * ms, 100.0 / 102, 100.0 / 102, false},
-		"a fraction beside a token is kept":   {"1.5/s", 0, 666667 * time.Microsecond, 666667 * time.Microsecond, 667.0 / 669, 667.0 / 669, false},
-		"a rate per hour":                     {"1/h", 0, time.Second, time.Hour, 1000.0 / 1002, 1, false},
+		"a fraction beside a token is kept":   {"1.5/s", 0, 666667 * time.Microsecond, 666667 * time.Microsecond, 2000.0 / 2006, 2000.0 / 2006, false},
+		"a rate per hour is late once":        {"1/h", 0, time.Second, time.Hour, 3600e3 / (3600e3 + 2), 3600e3 / (3600e3 + 2), false},
+		"a token in 15 minutes, too":          {"1/15m", 0, time.Second, 15 * time.Minute, 900e3 / (900e3 + 2), 900e3 / (900e3 + 2), false},
+		"a bucket that fills in two seconds":  {"1/s", 2, time.Second, time.Second, 2000.0 / 2002, 2000.0 / 2002, false},
 		"a fast rate":                         {"3000/s", 0, time.Second, ms, 1000.0 / 1002, 1, false},
 		"the fastest rate":                    {"1000000000/s", 0, time.Second, ms, 1000.0 / 1002, 1, false},
-		"a burst worth 5 ms is narrow":        {"1000/s", 5, 5 * ms, ms, 5.0 / 7, 1.0 / 3, true},
-		"a burst worth 19 ms is narrow":       {"1000/s", 19, 19 * ms, ms, 19.0 / 21, 1.0 / 3, true},
-		"a burst worth 20 ms is not":          {"1000/s", 20, 20 * ms, ms, 20.0 / 22, 1.0 / 3, false},
+		"a burst worth 5 ms is narrow":        {"1000/s", 5, 5 * ms, ms, 5.0 / 7, 5.0 / 7, true},
+		"a burst worth 19 ms is narrow":       {"1000/s", 19, 19 * ms, ms, 19.0 / 21, 19.0 / 21, true},
+		"a burst worth 20 ms is not":          {"1000/s", 20, 20 * ms, ms, 20.0 / 22, 20.0 / 22, false},
 		"a burst full before a hold can end":  {"10000/s", 1, ms, ms, 0.1 / 3, 0.1 / 3, true},
 		"a burst of more than anyone can use": {"1/366d", bucket.MaxBurst, time.Second, 366 * 24 * time.Hour, 1, 1, false},
 	} {
@@ -100,8 +102,8 @@ func TestTheShareOfALimitAtALatenessOfTwoMilliseconds(t *testing.T) {
 			l := limit(t, test.rate, test.burst)
 			assert.Equal(t, test.hold, l.Hold(time.Second), "hold")
 			assert.Equal(t, test.tokenHold, l.TokenHold(), "hold until the next token")
-			assert.InDelta(t, test.share, l.Share(l.Hold(time.Second), 2*ms), 1e-5)
-			assert.InDelta(t, test.evenShare, l.Share(l.TokenHold(), 2*ms), 1e-5)
+			assert.InDelta(t, test.share, l.Share(l.Hold(time.Second), 2*ms), 1e-6)
+			assert.InDelta(t, test.evenShare, l.Share(l.TokenHold(), 2*ms), 1e-6)
 			assert.Equal(t, test.narrow, l.Narrow())
 		})
 	}
@@ -111,7 +113,7 @@ func TestALatenessBeyondTheSlackCountsWhereTheBucketHasNoRoomForIt(t *testing.T)
 	t.Parallel()
 	l := limit(t, "10/s", 13) // room for 1.2 s
 	assert.InDelta(t, 1, l.Share(time.Second, 200*ms), 0)
-	assert.InDelta(t, 1000.0/1201, l.Share(time.Second, 201*ms), 1e-9)
+	assert.InDelta(t, 1300.0/1501, l.Share(time.Second, 201*ms), 1e-9)
 	assert.InDelta(t, 1, l.Share(time.Second, -time.Second), 0, "nothing comes early")
 }
 
@@ -122,8 +124,13 @@ func TestASimulatedBacklogGetsTheShare(t *testing.T) {
 		burst int64
 	}{
 		{"1/h", 0},
+		{"1/15m", 0},
 		{"7/m", 0},
 		{"7/m", 1},
+		{"7/m", 2},
+		{"1.25/s", 2},
+		{"1/s", 2},
+		{"10/s", 11},
 		{"100/m", 0},
 		{"100/m", 1},
 		{"3/7s", 0},

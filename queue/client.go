@@ -16,9 +16,10 @@ type Clock = clock.Clock
 // A Client stores jobs in a database and answers questions about them. It is
 // safe for concurrent use. One per process is enough.
 type Client struct {
-	store   *store.Store
-	insert  inserter
-	maxArgs int
+	store      *store.Store
+	insert     inserter
+	maxArgs    int
+	middleware []func(Enqueuer) Enqueuer
 }
 
 // inserter is what an enqueue needs of the store.
@@ -31,8 +32,9 @@ type inserter interface {
 type Option func(*options) error
 
 type options struct {
-	store   store.Options
-	maxArgs int
+	store      store.Options
+	maxArgs    int
+	middleware []func(Enqueuer) Enqueuer
 }
 
 // DefaultMaxArgs is how many bytes of arguments a job may have if [WithMaxArgs]
@@ -48,8 +50,8 @@ const DefaultMaxArgs = 1 << 20
 // date; see [WithMigrate]. Close the client when nothing uses it any more.
 func Open(ctx context.Context, dsn string, opts ...Option) (*Client, error) {
 	o := options{store: store.Options{Migrate: true}, maxArgs: DefaultMaxArgs}
-	for _, opt := range opts {
-		if err := opt(&o); err != nil {
+	for i, opt := range opts {
+		if err := apply(i, opt, &o); err != nil {
 			return nil, fmt.Errorf("open: %w", err)
 		}
 	}
@@ -57,24 +59,31 @@ func Open(ctx context.Context, dsn string, opts ...Option) (*Client, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open: %w", err)
 	}
-	return &Client{store: s, insert: s, maxArgs: o.maxArgs}, nil
+	return &Client{store: s, insert: s, maxArgs: o.maxArgs, middleware: o.middleware}, nil
 }
 
 // WithClock replaces the clocks of the host and of the database, for tests.
 func WithClock(c Clock) Option {
 	return func(o *options) error {
+		if c == nil {
+			return &InvalidError{Field: "clock", Value: "nil", Problem: "leave the option out for the real one"}
+		}
 		o.store.Clock = c
 		return nil
 	}
 }
 
-// WithMaxArgs sets how many bytes of arguments a job may have, at least 1.
-// Default: 1 MiB. Large payloads belong in a store of their own, with the job
-// naming them: every start reads the arguments.
+// LargestMaxArgs is the most that [WithMaxArgs] takes: both databases store so
+// much, and hand it out, in one piece.
+const LargestMaxArgs = 64 << 20
+
+// WithMaxArgs sets how many bytes of arguments a job may have, from 1 to
+// [LargestMaxArgs]. Default: 1 MiB. Large payloads belong in a store of their
+// own, with the job naming them: every start reads the arguments.
 func WithMaxArgs(bytes int) Option {
 	return func(o *options) error {
-		if bytes < 1 {
-			return &InvalidError{Field: "max args", Value: strconv.Itoa(bytes), Problem: "use at least 1 byte"}
+		if bytes < 1 || bytes > LargestMaxArgs {
+			return &InvalidError{Field: "max args", Value: strconv.Itoa(bytes), Problem: fmt.Sprintf("use 1 to %d bytes", LargestMaxArgs)}
 		}
 		o.maxArgs = bytes
 		return nil
@@ -116,7 +125,8 @@ func WithMigrate(m Migrate) Option {
 	}
 }
 
-// Close releases the connections. No call may be under way.
+// Close releases the connections. No call may be under way. Calls that come
+// later fail with [ErrClosed]; closing again changes nothing.
 func (c *Client) Close() error { return c.store.Close() }
 
 // Store is the storage under the client, for Weir's own packages: it is not

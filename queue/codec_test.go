@@ -57,16 +57,29 @@ func TestRawArgumentsComeBackByteForByte(t *testing.T) {
 }
 
 func TestArgumentsOverTheLimitAreRefusedAndTheLimitCanBeRaised(t *testing.T) {
+	size := 16 << 20
+	if testing.Short() {
+		size = 4 << 20
+	}
+	large := bytes.Repeat([]byte("\x00\x01\xfe'\\"), size/5+1)[:size]
 	each(t, func(t *testing.T, b *bundle) {
-		large := make([]byte, 4<<20)
-		_, err := b.Enqueue(t.Context(), queue.NewJob{Task: "a", Args: large})
-		require.ErrorIs(t, err, queue.ErrArgsTooLarge)
+		for _, args := range [][]byte{large, large[:1<<20+1]} {
+			_, err := b.Enqueue(t.Context(), queue.NewJob{Task: "a", Args: args})
+			require.ErrorIs(t, err, queue.ErrArgsTooLarge)
+			_, err = b.EnqueueMany(t.Context(), []queue.NewJob{{Task: "a"}, {Task: "a", Args: args}})
+			require.ErrorIs(t, err, queue.ErrArgsTooLarge)
+		}
 		require.Empty(t, b.all(t, queue.Filter{}))
 
-		roomy := open(t, b.db, queue.WithMaxArgs(4<<20))
-		receipt, err := roomy.Enqueue(t.Context(), queue.NewJob{Task: "a", Args: large})
+		roomy := open(t, b.db, queue.WithMaxArgs(queue.LargestMaxArgs), queue.WithClock(b.clock))
+		_, err := roomy.Enqueue(t.Context(), queue.NewJob{Task: "a", Args: make([]byte, queue.LargestMaxArgs+1)})
+		require.ErrorIs(t, err, queue.ErrArgsTooLarge)
+		require.Empty(t, b.all(t, queue.Filter{}))
+		_, err = roomy.Enqueue(t.Context(), queue.NewJob{Task: "a", Args: large})
 		require.NoError(t, err)
-		require.True(t, bytes.Equal(large, b.get(t, receipt.ID).RawArgs))
+		started := b.start(t, "a", "default")
+		require.Len(t, started, 1)
+		require.True(t, bytes.Equal(large, started[0].Args), "as the handler gets them")
 	})
 }
 

@@ -21,22 +21,15 @@ type Override struct {
 
 // SetLimit overrides a limit's rate. What is in the bucket stays, cut to the
 // new capacity; a hold ends. A rate that cannot be is refused before anything
-// is stored, and so is another period for one of a list of rates; a limit that
-// no process has declared is [ErrNotFound].
+// is stored ([ErrInvalid]), and so is another period for one of a list of rates;
+// a limit that no process has declared is [ErrNotFound].
 func (c *Client) SetLimit(ctx context.Context, name string, o Override) error {
-	limit, err := bucket.NewLimit(o.Rate, o.Burst)
+	if err := checkLimit(name); err != nil {
+		return err
+	}
+	limit, err := o.limit(name)
 	if err != nil {
 		return fmt.Errorf("limit %s: %w", quote(name), err)
-	}
-	if period := elementPeriod(name); period != "" && period != limit.Rate.PeriodString() {
-		return fmt.Errorf("limit %s: rate %s: one of a list of rates keeps its period: use a count per %s, as in %q", quote(name), quote(o.Rate), period, "100/"+period)
-	}
-	const longestReason = 1000
-	switch {
-	case o.For < 0 || o.For > LongestDelay:
-		return fmt.Errorf("limit %s: %w", quote(name), &InvalidError{Field: "for", Value: o.For.String(), Problem: "use up to a hundred years; 0 is until it is unset"})
-	case len(o.Reason) > longestReason:
-		return fmt.Errorf("limit %s: %w", quote(name), &InvalidError{Field: "reason", Value: fmt.Sprintf("of %d bytes", len(o.Reason)), Problem: "use up to 1000 bytes"})
 	}
 	found, err := c.store.SetOverride(ctx, name, store.Override{
 		Rate: limit.Rate.String(), Burst: o.Burst, For: microseconds(o.For), Reason: o.Reason,
@@ -44,19 +37,59 @@ func (c *Client) SetLimit(ctx context.Context, name string, o Override) error {
 	return limitFound(name, found, err)
 }
 
-// elementPeriod is the period in the name of a limit that is one of a list, as
-// in "task@m:resize"; "" for others.
-func elementPeriod(limit string) string {
-	rest, ok := strings.CutPrefix(limit, "task@")
-	if !ok {
-		return ""
+// limit is what the override says, if it can be said of the limit of that name.
+func (o *Override) limit(name string) (bucket.Limit, error) {
+	limit, err := bucket.NewLimit(o.Rate, o.Burst)
+	if err != nil {
+		return bucket.Limit{}, invalid{err}
 	}
-	period, _, _ := strings.Cut(rest, ":")
-	return period
+	if period, _ := splitLimit(name); period != "" && period != limit.Rate.PeriodString() {
+		return bucket.Limit{}, &InvalidError{
+			Field: "rate", Value: quote(o.Rate),
+			Problem: fmt.Sprintf("one of a list of rates keeps its period: use a count per %s, as in %q", period, "100/"+period),
+		}
+	}
+	const longestReason = 1000
+	switch {
+	case o.For < 0 || o.For > LongestDelay:
+		return bucket.Limit{}, &InvalidError{Field: "for", Value: o.For.String(), Problem: "use up to a hundred years; 0 is until it is unset"}
+	case len(o.Reason) > longestReason:
+		return bucket.Limit{}, &InvalidError{Field: "reason", Value: fmt.Sprintf("of %d bytes", len(o.Reason)), Problem: "use up to 1000 bytes"}
+	case textProblem(o.Reason) != "":
+		return bucket.Limit{}, &InvalidError{Field: "reason", Value: quote(o.Reason), Problem: textProblem(o.Reason)}
+	}
+	return limit, nil
+}
+
+// splitLimit takes the name of a limit apart: that of its task, queue or its
+// own, and the period where it is one of a list, as in "task@m:resize".
+func splitLimit(limit string) (period, name string) {
+	if rest, ok := strings.CutPrefix(limit, "task@"); ok {
+		period, name, _ = strings.Cut(rest, ":")
+		return period, name
+	}
+	for _, prefix := range []string{"task:", "queue:"} {
+		if rest, ok := strings.CutPrefix(limit, prefix); ok {
+			return "", rest
+		}
+	}
+	return "", limit
+}
+
+// checkLimit refuses the name of a limit that there cannot be.
+func checkLimit(limit string) error {
+	_, name := splitLimit(limit)
+	if problem := nameProblem(name); problem != "" {
+		return &InvalidError{Field: "limit", Value: quote(limit), Problem: problem}
+	}
+	return nil
 }
 
 // UnsetLimit takes an override away; a hold ends.
 func (c *Client) UnsetLimit(ctx context.Context, name string) error {
+	if err := checkLimit(name); err != nil {
+		return err
+	}
 	found, err := c.store.UnsetOverride(ctx, name)
 	return limitFound(name, found, err)
 }
@@ -64,13 +97,19 @@ func (c *Client) UnsetLimit(ctx context.Context, name string) error {
 // PauseLimit stops starting what a limit covers, in every process within a
 // second, until ResumeLimit. The jobs wait; none is shed.
 func (c *Client) PauseLimit(ctx context.Context, name string) error {
-	found, err := c.store.PauseLimit(ctx, name, true)
-	return limitFound(name, found, err)
+	return c.pauseLimit(ctx, name, true)
 }
 
 // ResumeLimit lets a paused limit go on.
 func (c *Client) ResumeLimit(ctx context.Context, name string) error {
-	found, err := c.store.PauseLimit(ctx, name, false)
+	return c.pauseLimit(ctx, name, false)
+}
+
+func (c *Client) pauseLimit(ctx context.Context, name string, paused bool) error {
+	if err := checkLimit(name); err != nil {
+		return err
+	}
+	found, err := c.store.PauseLimit(ctx, name, paused)
 	return limitFound(name, found, err)
 }
 

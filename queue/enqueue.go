@@ -6,6 +6,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/weirq/weir/internal/store"
 )
@@ -29,6 +30,8 @@ type Tx interface {
 	ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error)
 	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
 }
+
+var errNoClient = &InvalidError{Field: "client", Value: "nil", Problem: "open one with queue.Open"}
 
 // tries is how often an enqueue whose reply was lost is repeated by itself.
 const tries = 3
@@ -58,6 +61,26 @@ func untilKnown(ctx context.Context, write func(again bool) error) error {
 // ([InvalidError]). After [ErrOutcomeUnknown] the receipt has the id with which
 // to enqueue again.
 func (c *Client) Enqueue(ctx context.Context, job NewJob) (Receipt, error) {
+	if c == nil {
+		return Receipt{}, fmt.Errorf("enqueue: %w", errNoClient)
+	}
+	if len(c.middleware) == 0 {
+		return c.insertOne(ctx, job)
+	}
+	out, err := c.through(ctx, []NewJob{job}, func(ctx context.Context, jobs []NewJob) ([]Receipt, error) {
+		if len(jobs) != 1 {
+			return c.insertMany(ctx, jobs)
+		}
+		r, err := c.insertOne(ctx, jobs[0])
+		return []Receipt{r}, err
+	})
+	if len(out) == 0 {
+		return Receipt{}, err
+	}
+	return out[0], err
+}
+
+func (c *Client) insertOne(ctx context.Context, job NewJob) (Receipt, error) {
 	stored, err := job.stored(c.maxArgs)
 	if err == nil {
 		err = ctx.Err()
@@ -89,6 +112,10 @@ func (c *Client) Enqueue(ctx context.Context, job NewJob) (Receipt, error) {
 // After [ErrOutcomeUnknown] the receipts have the ids with which to enqueue
 // again.
 func (c *Client) EnqueueMany(ctx context.Context, jobs []NewJob) ([]Receipt, error) {
+	return c.through(ctx, jobs, c.insertMany)
+}
+
+func (c *Client) insertMany(ctx context.Context, jobs []NewJob) ([]Receipt, error) {
 	stored, err := c.check(jobs)
 	if err != nil {
 		return nil, fmt.Errorf("enqueue: %w", err)
@@ -119,10 +146,13 @@ func (c *Client) EnqueueMany(ctx context.Context, jobs []NewJob) ([]Receipt, err
 
 // EnqueueTx stores a job in the caller's own transaction: it is there when that
 // commits, and never was when it is rolled back. Schedulers find it at their
-// next look, within a second.
+// next look, within a second, or at once: see [WithWake].
 //
 // On SQLite a transaction that has written is the only one that may: other
-// enqueues wait for its end, so do not make any from inside it.
+// enqueues wait for its end, so do not make any from inside it. On PostgreSQL a
+// transaction of isolation level REPEATABLE READ or SERIALIZABLE sees nothing
+// that was committed since it began, and so cannot see that a job has run
+// already: an [ID] of the caller's own is refused there ([InvalidError]).
 func (c *Client) EnqueueTx(ctx context.Context, tx Tx, job NewJob) (Receipt, error) {
 	out, err := c.EnqueueManyTx(ctx, tx, []NewJob{job})
 	if err != nil {
@@ -134,6 +164,15 @@ func (c *Client) EnqueueTx(ctx context.Context, tx Tx, job NewJob) (Receipt, err
 // EnqueueManyTx stores jobs in the caller's own transaction, as
 // [Client.EnqueueTx] does one, and answers in their order.
 func (c *Client) EnqueueManyTx(ctx context.Context, tx Tx, jobs []NewJob) ([]Receipt, error) {
+	if tx == nil {
+		return nil, fmt.Errorf("enqueue: %w", &InvalidError{Field: "transaction", Value: "nil", Problem: "begin one, or use Enqueue"})
+	}
+	return c.through(ctx, jobs, func(ctx context.Context, jobs []NewJob) ([]Receipt, error) {
+		return c.insertTx(ctx, tx, jobs)
+	})
+}
+
+func (c *Client) insertTx(ctx context.Context, tx Tx, jobs []NewJob) ([]Receipt, error) {
 	stored, err := c.check(jobs)
 	if err != nil {
 		return nil, fmt.Errorf("enqueue: %w", err)
@@ -141,7 +180,11 @@ func (c *Client) EnqueueManyTx(ctx context.Context, tx Tx, jobs []NewJob) ([]Rec
 	if len(stored) == 0 {
 		return []Receipt{}, nil
 	}
-	inserted, _, err := c.store.InsertTx(ctx, tx, stored)
+	wake := slices.ContainsFunc(jobs, func(j NewJob) bool { return j.Wake })
+	inserted, err := c.store.InsertTx(ctx, tx, stored, wake)
+	if errors.Is(err, store.ErrSnapshot) {
+		err = &InvalidError{Field: "id", Problem: store.ErrSnapshot.Error() + ": leave the id out, or use read committed"}
+	}
 	if err != nil {
 		return nil, fmt.Errorf("enqueue: %w", err)
 	}
@@ -149,6 +192,9 @@ func (c *Client) EnqueueManyTx(ctx context.Context, tx Tx, jobs []NewJob) ([]Rec
 }
 
 func (c *Client) check(jobs []NewJob) ([]store.NewJob, error) {
+	if c == nil {
+		return nil, errNoClient
+	}
 	stored := make([]store.NewJob, len(jobs))
 	for i := range jobs {
 		var err error

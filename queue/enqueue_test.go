@@ -13,6 +13,7 @@ import (
 
 	"github.com/weirq/weir/internal/store"
 	"github.com/weirq/weir/queue"
+	"github.com/weirq/weir/queue/queuetest"
 )
 
 type emailArgs struct {
@@ -166,4 +167,21 @@ func TestAnAcknowledgedJobIsThereForAnotherProcess(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, "a", info.Task)
 	})
+}
+
+func TestWhatIsMissingIsAnErrorAndNoPanic(t *testing.T) {
+	t.Parallel()
+	c := queuetest.Open(t)
+	task := queue.Task[int]("t")
+	_, err := task.Enqueue(t.Context(), nil, 1)
+	require.EqualError(t, err, "enqueue: client nil: open one with queue.Open")
+	require.ErrorIs(t, err, queue.ErrInvalid)
+	_, err = task.EnqueueMany(t.Context(), nil, []int{1})
+	require.EqualError(t, err, "enqueue: client nil: open one with queue.Open")
+	_, err = task.EnqueueTx(t.Context(), c, nil, 1)
+	require.EqualError(t, err, "enqueue: transaction nil: begin one, or use Enqueue")
+	_, err = task.Enqueue(t.Context(), c, 1, queue.Priority(1), nil)
+	require.EqualError(t, err, `enqueue: task "t": option 2: it is nil: leave it out`)
+	_, err = queue.Task[int]("").Enqueue(t.Context(), c, 1)
+	require.EqualError(t, err, `enqueue: task "": it is empty: use 1 to 255 bytes`)
 }

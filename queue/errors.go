@@ -9,8 +9,8 @@ import (
 
 // What errors of this package are, for errors.Is.
 var (
-	// ErrInvalid is every [InvalidError]: the call cannot succeed as it is, and
-	// nothing was written.
+	// ErrInvalid says that the call cannot succeed as it is, and that nothing was
+	// written. Every [InvalidError] is one.
 	ErrInvalid = errors.New("invalid")
 	// ErrArgsTooLarge is an [InvalidError] too: see [WithMaxArgs].
 	ErrArgsTooLarge = errors.New("arguments too large")
@@ -21,6 +21,8 @@ var (
 	ErrNoDatabase = store.ErrNoDatabase
 	// ErrSchema says that the schema is not this program's. See [MigrateCheck].
 	ErrSchema = store.ErrSchema
+	// ErrClosed says that the client was closed.
+	ErrClosed = store.ErrClosed
 	// ErrOutcomeUnknown says that the call may or may not have taken effect:
 	// the connection broke, or the context ended, while the commit was under
 	// way. The receipt that comes with it has the job's id: enqueue again with
@@ -60,6 +62,11 @@ func (e *InvalidError) Unwrap() []error {
 	}
 	return []error{ErrInvalid}
 }
+
+// invalid is another package's word on what is wrong with a call.
+type invalid struct{ error }
+
+func (e invalid) Unwrap() []error { return []error{ErrInvalid, e.error} }
 
 // A DeadError is returned where a job is asked for that has become a dead
 // letter.

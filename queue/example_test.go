@@ -77,6 +77,34 @@ func ExampleOpen() {
 	// <nil>
 }
 
+func ExampleWithMiddleware() {
+	dir, err := os.MkdirTemp("", "weir")
+	check(err)
+	defer os.RemoveAll(dir)
+	ctx := context.Background()
+
+	// Every job carries the request that it was made for.
+	type requestID struct{}
+	tag := func(next queue.Enqueuer) queue.Enqueuer {
+		return func(ctx context.Context, jobs []queue.NewJob) ([]queue.Receipt, error) {
+			for i := range jobs {
+				jobs[i].Metadata = fmt.Appendf(nil, `{"request": %q}`, ctx.Value(requestID{}))
+			}
+			return next(ctx, jobs)
+		}
+	}
+	client, err := queue.Open(ctx, "sqlite:"+filepath.Join(dir, "weir.db"), queue.WithMiddleware(tag))
+	check(err)
+	defer client.Close()
+
+	receipt, err := SendEmail.Enqueue(context.WithValue(ctx, requestID{}, "r-17"), client, EmailArgs{To: "ada@example.com"})
+	check(err)
+	job, err := client.Get(ctx, receipt.ID)
+	check(err)
+	fmt.Println(string(job.Metadata))
+	// Output: {"request":"r-17"}
+}
+
 func ExampleTask_Enqueue() {
 	client, _, cleanup := temporary()
 	defer cleanup()

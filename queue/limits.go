@@ -3,6 +3,7 @@ package queue
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -19,7 +20,8 @@ type LimitInfo struct {
 	Burst    *int64 `json:"burst"` // nil: none, the capacity is the rate's count
 	Strategy string `json:"strategy"`
 	// Source is "declared" where the rate comes from a process, "override"
-	// where an operator set it.
+	// where an operator set it, and "not declared" where every task that the
+	// limit covers was last registered without it: nothing asks it any more.
 	Source   string  `json:"source"`
 	Level    float64 `json:"level"` // tokens there now
 	Capacity float64 `json:"capacity"`
@@ -38,6 +40,9 @@ type LimitInfo struct {
 	// OverrideUntil is when an override ends; zero: when it is unset.
 	OverrideUntil  time.Time `json:"override_until,omitzero"`
 	OverrideReason string    `json:"override_reason,omitzero"`
+	// Problem says what in the limit's row cannot be read; empty: nothing. A
+	// rate that is not there is written anew at the limit's next look.
+	Problem string `json:"problem,omitzero"`
 
 	Tasks  []string `json:"-"` // what it covers
 	Queues []string `json:"-"`
@@ -48,29 +53,14 @@ func (l LimitInfo) MarshalJSON() ([]byte, error) { return wire.Object(l) }
 
 // The values of [LimitInfo].Source.
 const (
-	SourceDeclared = "declared"
-	SourceOverride = "override"
+	SourceDeclared    = "declared"
+	SourceOverride    = "override"
+	SourceNotDeclared = "not declared"
 )
 
 // Limits lists the limits by name. Their levels are computed for now: looking
 // changes nothing.
 func (c *Client) Limits(ctx context.Context) ([]LimitInfo, error) {
-	return c.limits(ctx, func(string) bool { return true })
-}
-
-// Limit returns one limit, or [ErrNotFound].
-func (c *Client) Limit(ctx context.Context, name string) (*LimitInfo, error) {
-	list, err := c.limits(ctx, func(n string) bool { return n == name })
-	if err != nil {
-		return nil, err
-	}
-	if len(list) == 0 {
-		return nil, fmt.Errorf("limit %s: %w: `weir limits list` shows those that a scheduler has declared", quote(name), ErrNotFound)
-	}
-	return &list[0], nil
-}
-
-func (c *Client) limits(ctx context.Context, wanted func(name string) bool) ([]LimitInfo, error) {
 	rows, err := c.store.Limits(ctx)
 	if err != nil {
 		return nil, err
@@ -83,44 +73,100 @@ func (c *Client) limits(ctx context.Context, wanted func(name string) bool) ([]L
 	if err != nil {
 		return nil, err
 	}
-	out := make([]LimitInfo, 0, len(rows))
+	tasks, err := c.store.Tasks(ctx)
+	if err != nil {
+		return nil, err
+	}
+	out := make([]LimitInfo, len(rows))
 	for i := range rows {
-		if !wanted(rows[i].Name) {
-			continue
-		}
-		info, err := newLimitInfo(&rows[i], now)
-		if err != nil {
-			return nil, err
-		}
-		for _, l := range lines {
-			if slices.Contains(info.Tasks, l.Task) || slices.Contains(info.Queues, l.Queue) {
-				info.Waiting += l.Waiting
-			}
-		}
-		info.Waiting, info.WaitingCapped = capped(info.Waiting)
-		out = append(out, info)
+		out[i] = newLimitInfo(&rows[i], now)
+		out[i].countWaiting(lines)
+		out[i].setSource(tasks)
 	}
 	return out, nil
 }
 
-func newLimitInfo(row *store.Limit, now int64) (LimitInfo, error) {
-	b, err := row.Bucket()
-	if err != nil {
-		return LimitInfo{}, err
+// Limit returns one limit, or [ErrNotFound].
+func (c *Client) Limit(ctx context.Context, name string) (*LimitInfo, error) {
+	var row store.Limit
+	var found bool
+	if checkLimit(name) == nil { // else there is none
+		var err error
+		if row, found, err = c.store.Limit(ctx, name); err != nil {
+			return nil, err
+		}
 	}
+	if !found {
+		return nil, limitFound(name, false, nil)
+	}
+	now, err := c.store.Now(ctx)
+	if err != nil {
+		return nil, err
+	}
+	info := newLimitInfo(&row, now)
+	lines, err := c.store.LinesOf(ctx, store.Covers{Tasks: info.Tasks, Queues: info.Queues})
+	if err != nil {
+		return nil, err
+	}
+	info.countWaiting(lines)
+	tasks, err := c.store.Tasks(ctx)
+	if err != nil {
+		return nil, err
+	}
+	info.setSource(tasks)
+	return &info, nil
+}
+
+// countWaiting sums up the jobs that wait in the lines the limit covers.
+func (l *LimitInfo) countWaiting(lines []store.LineStats) {
+	var waiting int64
+	for _, line := range lines {
+		if slices.Contains(l.Tasks, line.Task) || slices.Contains(l.Queues, line.Queue) {
+			waiting += line.Waiting
+		}
+	}
+	l.Waiting, l.WaitingCapped = capped(waiting)
+}
+
+// setSource marks a limit that covers registered tasks, all of which were last
+// registered without it.
+func (l *LimitInfo) setSource(tasks []store.Task) {
+	covers := false
+	for _, t := range tasks {
+		if !slices.Contains(l.Tasks, t.Name) && !slices.Contains(l.Queues, t.Queue) {
+			continue
+		}
+		var registered struct {
+			Limits []string `json:"limits"`
+		}
+		if json.Unmarshal([]byte(t.Definition), &registered) != nil || registered.Limits == nil || slices.Contains(registered.Limits, l.Name) {
+			return // one that does not say may be covered
+		}
+		covers = true
+	}
+	if covers {
+		l.Source = SourceNotDeclared
+	}
+}
+
+// newLimitInfo shows what of a row can be read: a damaged one must not hide the
+// others.
+func newLimitInfo(row *store.Limit, now int64) LimitInfo {
 	info := LimitInfo{
 		Name: row.Name, Strategy: "token_bucket", Source: SourceDeclared,
 		Deferred: row.Deferred, Shed: row.Shed, Started: row.Started, Paused: row.Paused,
 	}
+	b, problem := row.Bucket()
 	b, _ = b.Refill(now)
 	if row.Rate.Valid && (!row.OverUntil.Valid || row.OverUntil.Int64 > now) {
-		// It holds from the next look; what is there by then is kept.
 		over, err := bucket.NewLimit(row.Rate.String, row.OverBurst.Int64)
 		if err != nil {
-			return LimitInfo{}, fmt.Errorf("limit %s: its override: %w", quote(row.Name), err)
+			problem = errors.Join(problem, fmt.Errorf("its override is not obeyed: %w", err))
+		} else {
+			// It holds from the next look; what is there by then is kept.
+			b = b.Switch(over)
+			info.Source, info.OverrideUntil, info.OverrideReason = SourceOverride, wire.NullTime(row.OverUntil), row.OverReason.String
 		}
-		b = b.Switch(over)
-		info.Source, info.OverrideUntil, info.OverrideReason = SourceOverride, wire.NullTime(row.OverUntil), row.OverReason.String
 	}
 	info.Rate = b.Limit.Rate.String()
 	if b.Limit.Burst != 0 {
@@ -137,11 +183,14 @@ func newLimitInfo(row *store.Limit, now int64) (LimitInfo, error) {
 	var covers store.Covers
 	if row.Covers != "" {
 		if err := json.Unmarshal([]byte(row.Covers), &covers); err != nil {
-			return LimitInfo{}, fmt.Errorf("limit %s: what it covers: %w", quote(row.Name), err)
+			problem = errors.Join(problem, fmt.Errorf("what it covers: %w", err))
 		}
 	}
 	info.Tasks, info.Queues = covers.Tasks, covers.Queues
-	return info, nil
+	if problem != nil {
+		info.Problem = problem.Error()
+	}
+	return info
 }
 
 // tokens turns millionths into tokens: at most 10^15 of them, so that every

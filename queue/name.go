@@ -30,10 +30,16 @@ func nameProblem(name string) string {
 		return fmt.Sprintf("it is empty: use 1 to %d bytes", MaxName)
 	case len(name) > MaxName:
 		return fmt.Sprintf("it has %d bytes: use 1 to %d", len(name), MaxName)
-	case !utf8.ValidString(name):
+	}
+	return textProblem(name)
+}
+
+// textProblem is what keeps a line of text from being stored and shown as it is.
+func textProblem(text string) string {
+	if !utf8.ValidString(text) {
 		return "it is not UTF-8: encode it so"
 	}
-	for i, r := range name {
+	for i, r := range text {
 		if unicode.IsControl(r) {
 			return fmt.Sprintf("it has the control character %U at byte %d: leave it out", r, i)
 		}

@@ -8,16 +8,13 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/weirq/weir/internal/store"
+	"github.com/weirq/weir/internal/storetest"
 	"github.com/weirq/weir/queue"
 )
 
 func errorIs(err, target error) bool { return errors.Is(err, target) }
 
-// names are all different, and hard on keys, links, patterns and indexes.
-var names = []string{
-	"a", "A", "a ", " a", "a:b", "b:c", "a/b", "a#b", "a%b", "a%20b", "a+b", "a?b", "a&b", "a'b", `a"b`, `a\b`, "{a,b}", "NULL", "null", "0", "$1",
-	"é" /* composed */, "e\u0301" /* decomposed */, "Stripe", "stripe", "🚲", "שלום", "a\u200bb", "queue:a", "task:a", "_", "%", "*", "..", strings.Repeat("n", 255),
-}
+var names = storetest.Names()
 
 func TestEveryNameIsItsOwn(t *testing.T) {
 	each(t, func(t *testing.T, b *bundle) {

@@ -59,6 +59,9 @@ type NewJob struct {
 	StartBefore time.Time
 	// StartWithin says the same as a time from now, at most a hundred years.
 	StartWithin time.Duration
+	// Wake makes the commit of the caller's own transaction wake schedulers, on
+	// PostgreSQL; see [WithWake].
+	Wake bool
 }
 
 // The times that a text of RFC 3339 can show.
@@ -123,7 +126,7 @@ func (j *NewJob) check(maxArgs int) *InvalidError {
 		return invalid("unique key", quote(j.UniqueKey), nameProblem(j.UniqueKey))
 	case len(j.Args) > maxArgs:
 		err := invalid("args", fmt.Sprintf("of %d bytes", len(j.Args)),
-			fmt.Sprintf("at most %d are allowed: store them elsewhere and pass their name, or raise the limit with WithMaxArgs", maxArgs))
+			fmt.Sprintf("at most %d are allowed: store them elsewhere and pass their name", maxArgs))
 		err.kind = ErrArgsTooLarge
 		return err
 	case j.Priority < LowestPriority || j.Priority > HighestPriority:

@@ -2,12 +2,21 @@ package queue
 
 import (
 	"encoding/json"
+	"strconv"
 	"time"
 )
 
 // An EnqueueOption sets one field of a job that a [Task] enqueues; the fields
 // of [NewJob] say what each is for and what its default is.
 type EnqueueOption func(*NewJob) error
+
+// apply applies the option that was given as number i, from 0.
+func apply[T any](i int, opt func(T) error, to T) error {
+	if opt == nil {
+		return &InvalidError{Field: "option", Value: strconv.Itoa(i + 1), Problem: "it is nil: leave it out"}
+	}
+	return opt(to)
+}
 
 // ID sets the job's id to a UUID that the caller chose, so that the enqueue can
 // be repeated: see [NewJob]. It cannot be used with EnqueueMany.
@@ -77,6 +86,18 @@ func Metadata(m map[string]any) EnqueueOption {
 		if m == nil {
 			j.Metadata = nil
 		}
+		return nil
+	}
+}
+
+// WithWake makes a job of EnqueueTx wake schedulers when the caller's
+// transaction commits, on PostgreSQL: without it they find the job at their next
+// look, within half a second. The server lets transactions that notify commit
+// one after the other, so leave it out where many commit at once. Other
+// enqueues wake schedulers by themselves.
+func WithWake() EnqueueOption {
+	return func(j *NewJob) error {
+		j.Wake = true
 		return nil
 	}
 }

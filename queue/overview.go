@@ -3,6 +3,8 @@ package queue
 import (
 	"context"
 	"encoding/json"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/weirq/weir/internal/store"
@@ -61,31 +63,56 @@ func capped(n int64) (shown int64, isCapped bool) {
 	return min(n, CountBound), n > CountBound
 }
 
-// TaskInfo is a task as it was last registered in this database.
+// TaskInfo is a task as it was last registered in this database, or one that
+// nobody has registered and that jobs wait for.
 type TaskInfo struct {
-	Name         string          `json:"name"`
-	Queue        string          `json:"queue"`
-	MaxRetries   int             `json:"max_retries"`
-	Definition   json.RawMessage `json:"definition"` // its options
-	RegisteredAt time.Time       `json:"registered_at"`
+	Name          string          `json:"name"`
+	Queue         string          `json:"queue"`
+	MaxRetries    int             `json:"max_retries"`
+	Definition    json.RawMessage `json:"definition"` // its options
+	Waiting       int64           `json:"waiting"`    // jobs in line, in all queues
+	WaitingCapped bool            `json:"waiting_capped,omitzero"`
+	// RegisteredAt is zero for a task that no process has ever had a handler
+	// for: its jobs wait until one has.
+	RegisteredAt time.Time `json:"registered_at"`
 }
 
 // MarshalJSON writes the task with stable names.
 func (t TaskInfo) MarshalJSON() ([]byte, error) { return wire.Object(t) }
 
-// Tasks lists the registered tasks by name. A task that jobs name and no
-// process has ever registered is not among them.
+// Tasks lists by name the registered tasks, and those that nobody has
+// registered and that jobs wait for.
 func (c *Client) Tasks(ctx context.Context) ([]TaskInfo, error) {
 	rows, err := c.store.Tasks(ctx)
 	if err != nil {
 		return nil, err
 	}
-	out := make([]TaskInfo, len(rows))
-	for i, r := range rows {
-		out[i] = TaskInfo{
+	lines, err := c.store.Lines(ctx)
+	if err != nil {
+		return nil, err
+	}
+	waiting := map[string]int64{}
+	for _, l := range lines {
+		waiting[l.Task] += l.Waiting
+	}
+	out := make([]TaskInfo, 0, len(rows))
+	add := func(t TaskInfo) {
+		t.Waiting, t.WaitingCapped = capped(waiting[t.Name])
+		delete(waiting, t.Name)
+		out = append(out, t)
+	}
+	for _, r := range rows {
+		add(TaskInfo{
 			Name: r.Name, Queue: r.Queue, MaxRetries: r.MaxRetries,
 			Definition: wire.JSON([]byte(r.Definition)), RegisteredAt: wire.Time(r.RegisteredAt),
-		}
+		})
 	}
+	for name := range waiting {
+		add(TaskInfo{Name: name, Queue: defaultQueue, MaxRetries: store.DefaultMaxRetries})
+	}
+	slices.SortFunc(out, func(a, b TaskInfo) int { return strings.Compare(a.Name, b.Name) })
 	return out, nil
 }
+
+// defaultQueue is where the jobs of a task wait that nobody has registered.
+const defaultQueue = "default"

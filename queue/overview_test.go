@@ -1,6 +1,7 @@
 package queue_test
 
 import (
+	"encoding/json"
 	"slices"
 	"testing"
 	"time"
@@ -9,6 +10,7 @@ import (
 
 	"github.com/weirq/weir/bucket"
 	"github.com/weirq/weir/internal/store"
+	"github.com/weirq/weir/internal/storetest"
 	"github.com/weirq/weir/queue"
 )
 
@@ -68,7 +70,26 @@ func TestTasksAreListedAsTheyWereLastRegistered(t *testing.T) {
 		register(`{"rate_limit":"2/s"}`)
 		tasks, err := b.Tasks(t.Context())
 		require.NoError(t, err)
-		require.JSONEq(t, `[{"name":"a","queue":"q","max_retries":2,"definition":{"rate_limit":"2/s"},"registered_at":"2030-01-02T03:04:06.000000Z"}]`, jsonText(t, tasks))
+		require.JSONEq(t, `[{"name":"a","queue":"q","max_retries":2,"definition":{"rate_limit":"2/s"},"waiting":0,"registered_at":"2030-01-02T03:04:06.000000Z"}]`, jsonText(t, tasks))
+	})
+}
+
+// Jobs of a task that no process has a handler for wait, and show.
+func TestATaskThatNobodyRegisteredIsListedWhileJobsWaitForIt(t *testing.T) {
+	each(t, func(t *testing.T, b *bundle) {
+		require.NoError(t, b.Store().Register(t.Context(), []store.Task{{Name: "b", Queue: "q", Definition: "{}"}}, nil))
+		_, err := b.EnqueueMany(t.Context(), []queue.NewJob{
+			{Task: "a"}, {Task: "a", Queue: "r"}, {Task: "b"}, {Task: "é"}, {Task: "later", Delay: time.Hour},
+		})
+		require.NoError(t, err)
+		tasks, err := b.Tasks(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, []queue.TaskInfo{
+			{Name: "a", Queue: "default", MaxRetries: 3, Waiting: 2},
+			{Name: "b", Queue: "q", Definition: json.RawMessage("{}"), Waiting: 1, RegisteredAt: start},
+			{Name: "é", Queue: "default", MaxRetries: 3, Waiting: 1},
+		}, tasks)
+		require.JSONEq(t, `{"name":"a","queue":"default","max_retries":3,"definition":null,"waiting":2,"registered_at":null}`, jsonText(t, tasks[0]))
 	})
 }
 
@@ -200,6 +221,32 @@ func TestALimitThatNobodyDeclaredIsNotFound(t *testing.T) {
 		_, err := b.Limit(t.Context(), "task:\x00")
 		require.ErrorIs(t, err, queue.ErrNotFound)
 		require.EqualError(t, err, `limit "task:\x00": not found: `+"`weir limits list` shows those that a scheduler has declared")
+	})
+}
+
+// There may be thousands of limits, and lines of a million jobs.
+func TestOneLimitIsReadWithoutTheOthers(t *testing.T) {
+	t.Parallel()
+	storetest.Each(t, func(t *testing.T, db storetest.Database) {
+		faults := &storetest.Faults{}
+		b := &bundle{Client: queue.From(db.Open(t, store.Options{Wrap: faults.Wrap})), db: db}
+		for _, task := range []string{"a", "b", "c"} {
+			b.declare(t, "task:"+task, "1/s", 0, task)
+			_, err := b.EnqueueMany(t.Context(), []queue.NewJob{{Task: task}, {Task: task, Queue: "q"}})
+			require.NoError(t, err)
+		}
+		limits, err := bucket.NewLimit("1/s", 0)
+		require.NoError(t, err)
+		require.NoError(t, b.Store().Register(t.Context(), nil, []store.Declared{{Name: "queue:q", Limit: limits, Queues: []string{"q"}}}))
+		rows, lines := faults.Count(`from \S*weir_limits`), faults.Count(`from lines`)
+		info, err := b.Limit(t.Context(), "task:b")
+		require.NoError(t, err)
+		require.EqualValues(t, 2, info.Waiting)
+		require.Equal(t, []int64{1, 2}, []int64{rows.Rows(), lines.Rows()})
+		info, err = b.Limit(t.Context(), "queue:q")
+		require.NoError(t, err)
+		require.EqualValues(t, 3, info.Waiting)
+		require.Equal(t, []int64{2, 5}, []int64{rows.Rows(), lines.Rows()})
 	})
 }
 

@@ -72,8 +72,8 @@ func (t Task[Args]) jobs(args []Args, opts []EnqueueOption) ([]NewJob, error) {
 // same for all.
 func (t Task[Args]) build(args []Args, opts []EnqueueOption) ([]NewJob, error) {
 	base := NewJob{Task: string(t)}
-	for _, opt := range opts {
-		if err := opt(&base); err != nil {
+	for i, opt := range opts {
+		if err := apply(i, opt, &base); err != nil {
 			return nil, t.named(err)
 		}
 	}

@@ -1,6 +1,7 @@
 package queue_test
 
 import (
+	"database/sql"
 	"errors"
 	"testing"
 
@@ -96,5 +97,21 @@ func TestInTheCallersTransactionNothingIsWrittenForAnInvalidJob(t *testing.T) {
 		require.ErrorIs(t, err, queue.ErrInvalid)
 		require.NoError(t, tx.Commit(), "the transaction is as good as before")
 		require.Empty(t, b.all(t, queue.Filter{}))
+	})
+}
+
+func TestAnIdInATransactionThatSeesASnapshotIsRefused(t *testing.T) {
+	each(t, func(t *testing.T, b *bundle) {
+		tx, err := b.db.SQL(t).BeginTx(t.Context(), &sql.TxOptions{Isolation: sql.LevelSerializable})
+		require.NoError(t, err)
+		_, err = b.EnqueueTx(t.Context(), tx, queue.NewJob{Task: "a", ID: "018f2f5e-0000-7000-8000-000000000001"})
+		if b.db.Dialect == store.Postgres {
+			require.ErrorIs(t, err, queue.ErrInvalid)
+			require.EqualError(t, err, `enqueue: id: in a transaction of isolation level repeatable read or serializable `+
+				`nobody can see whether a job of that id has run: leave the id out, or use read committed`)
+		} else {
+			require.NoError(t, err, "SQLite has one writer: what it sees is the latest")
+		}
+		require.NoError(t, tx.Rollback())
 	})
 }

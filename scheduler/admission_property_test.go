@@ -93,7 +93,7 @@ func TestAdmissionKeepsItsPromisesWhateverComes(t *testing.T) {
 			},
 			"little is asked for": func(t *rapid.T) { // as after a quiet time
 				for _, l := range one(t).lines {
-					l.share = minShare
+					l.share = 0
 				}
 			},
 			"look": func(t *rapid.T) { one(t).look() },

@@ -28,8 +28,11 @@ type look struct {
 	gates    []*lookGate  // in the order of their names too
 	outcomes []outcome    // of attempts whose results this turn writes
 
-	now   int64
-	asked []*lookLine // those whose jobs were read, in the order of the asks
+	now    int64
+	asked  []*lookLine // those whose jobs are read, in the order of the asks
+	fresh  int         // of those, the ones of which only jobs to be shed are read
+	shared []budget    // that several of them share
+	rounds int         // of reading
 
 	deferred int // jobs whose deferral was written
 }
@@ -40,22 +43,25 @@ type lookLine struct {
 	drop   bool
 	limits []int // that cover it: indexes into look.limits
 	gates  []int // that it passes: indexes into look.gates
-	share  int   // how many jobs to read where nothing bounds them
+	share  int   // how many jobs to read at least, where a budget is shared
 	line   *line // whose view this is
 
 	// What the look found.
-	max     int
+	max     int  // how many jobs may matter
+	ask     int  // how many were asked for
+	dry     bool // there are fewer tokens than slots
+	further bool // more are to be read
+	jobs    []store.Candidate
 	paused  bool
-	blocked bool // by a cap or an open breaker: it waits for a slot, or the time
+	blocked bool // by a cap, an open breaker or a busy row: it waits for a slot, or the time
 	fresh   bool // only jobs that were never granted were read
-	shared  bool // the ask was bounded by the share alone
 	read    int
 	started int
 	shed    int
 }
 
 // more tells whether the line may have jobs that this look did not read.
-func (l *lookLine) more() bool { return l.max > 0 && l.read == l.max }
+func (l *lookLine) more() bool { return l.max > 0 && l.read == l.ask }
 
 // left tells whether jobs that were read are still in line.
 func (l *lookLine) left() bool { return l.read > l.started+l.shed }
@@ -66,7 +72,7 @@ type lookLimit struct {
 	mode     DeferMode
 	limit    *limit // whose view this is
 
-	row    store.Limit
+	row    store.Limit // Busy: not read; what it covers waits
 	bucket bucket.Bucket
 	held   bool
 
@@ -74,6 +80,7 @@ type lookLimit struct {
 	switched    bucket.Limit
 	steppedBack bool
 	repaired    bool
+	ignored     string // an override that is no rate
 	taken       int64
 	shed        int64
 	deferrals   int  // how many it may still write
@@ -84,27 +91,31 @@ type lookLimit struct {
 // Ask implements store.Admission: it brings the buckets up to now and says how
 // much of each line could start or is excess.
 func (k *look) Ask(now int64, locked store.Locked) []store.Ask {
-	k.now, k.asked = now, nil
+	k.now, k.asked, k.fresh, k.rounds = now, nil, 0, 0
 	for i, l := range k.limits {
 		l.open(now, locked.Limits[i])
 	}
 	k.openGates(locked)
-	var asks []store.Ask
 	for _, line := range k.lines {
-		line.paused, line.blocked, line.shared, line.read, line.started, line.shed = false, false, false, 0, 0, 0
+		line.paused, line.blocked, line.dry, line.read, line.started, line.shed = false, false, false, 0, 0, 0
 		if line.max, line.fresh = k.reach(line); line.max == 0 {
 			continue
 		}
 		k.asked = append(k.asked, line)
-		asks = append(asks, store.Ask{Line: line.Line, Max: line.max, Fresh: line.fresh})
+		if line.fresh {
+			k.fresh++
+		}
 	}
-	return asks
+	return k.firstAsks()
 }
 
 // open reads a locked row: credits the time, switches to the rate that is in
 // force, and tells whether the limit is on hold.
 func (l *lookLimit) open(now int64, row store.Limit) {
 	*l = lookLimit{declared: l.declared, mode: l.mode, limit: l.limit, row: row}
+	if row.Busy {
+		return
+	}
 	b, err := row.Bucket()
 	if err != nil {
 		b = bucket.Bucket{Limit: l.declared, Level: row.Level, Stamp: row.Stamp}
@@ -139,7 +150,7 @@ func (l *lookLimit) inForce(now int64) bucket.Limit {
 	}
 	over, err := bucket.NewLimit(l.row.Rate.String, l.row.OverBurst.Int64)
 	if err != nil {
-		l.repaired = true // told, and not obeyed
+		l.ignored = l.row.Rate.String // told, and not obeyed
 		return l.declared
 	}
 	return over
@@ -155,9 +166,13 @@ func longestHold(l bucket.Limit) int64 {
 // reach is how many jobs of a line matter to this look.
 func (k *look) reach(line *lookLine) (jobs int, fresh bool) {
 	room := k.room(line, k.slots)
-	held, dry, tokens, puts := false, false, int64(room), 0
+	held, tokens, puts := false, int64(room), 0
 	for _, i := range line.limits {
 		l := k.limits[i]
+		if l.row.Busy {
+			line.blocked = true
+			return 0, false
+		}
 		if l.row.Paused {
 			line.paused = true
 			return 0, false
@@ -165,7 +180,7 @@ func (k *look) reach(line *lookLine) (jobs int, fresh bool) {
 		held = held || l.held
 		tokens = min(tokens, l.bucket.Tokens())
 		if l.bucket.Tokens() < int64(room) {
-			dry = true
+			line.dry = true
 			puts = max(puts, l.deferrals)
 		}
 	}
@@ -178,9 +193,8 @@ func (k *look) reach(line *lookLine) (jobs int, fresh bool) {
 		return shedBatch, true
 	case held:
 		return 0, false
-	case !dry || int64(line.share) < tokens:
-		line.shared = line.share <= room
-		return min(line.share, room), false
+	case !line.dry:
+		return room, false
 	case line.drop:
 		return int(tokens) + shedBatch, false
 	}
@@ -216,7 +230,7 @@ func (k *look) Decide(read [][]store.Candidate) store.Plan {
 				k.limits[i].take()
 			}
 			for _, i := range line.gates {
-				k.gates[i].running++
+				k.gates[i].free--
 			}
 			plan.Start = append(plan.Start, c.ID)
 			line.started++
@@ -264,11 +278,14 @@ func (k *look) inOrder(read [][]store.Candidate) []candidate {
 		}
 	}
 	if lines > 1 {
-		slices.SortFunc(all, func(a, b candidate) int {
-			return cmp.Or(cmp.Compare(a.Rank, b.Rank), cmp.Compare(a.FirstDue, b.FirstDue), cmp.Compare(a.ID, b.ID))
-		})
+		slices.SortFunc(all, func(a, b candidate) int { return byPlace(a.Candidate, b.Candidate) })
 	}
 	return all
+}
+
+// byPlace orders jobs by priority, first due and arrival.
+func byPlace(a, b store.Candidate) int {
+	return cmp.Or(cmp.Compare(a.Rank, b.Rank), cmp.Compare(a.FirstDue, b.FirstDue), cmp.Compare(a.ID, b.ID))
 }
 
 // refusing lists the limits that have no token for a job of the line, by name.

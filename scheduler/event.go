@@ -2,6 +2,7 @@ package scheduler
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"sync"
 	"time"
@@ -100,6 +101,9 @@ type Handler func(ctx context.Context, job *queue.Envelope) error
 // or expired job passes none: it never runs.
 func Middleware(wrap ...func(next Handler) Handler) Option {
 	return optionFunc(func(c *config) error {
+		if slices.ContainsFunc(wrap, func(w func(Handler) Handler) bool { return w == nil }) {
+			return errors.New("middleware is nil: leave it out")
+		}
 		c.middleware = append(c.middleware, wrap...)
 		return nil
 	})

@@ -3,6 +3,7 @@ package scheduler
 import (
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -71,8 +72,7 @@ type outcome struct {
 type lookGate struct {
 	*gate
 	row     store.Gate
-	most    int // how many may run; -1: any number
-	running int
+	free    int // how many more may be started
 	changed bool
 	opened  bool
 	closed  bool
@@ -82,16 +82,20 @@ type lookGate struct {
 // makes of the attempts that ended.
 func (k *look) openGates(locked store.Locked) {
 	for i, g := range k.gates {
-		*g = lookGate{gate: g.gate, row: locked.Gates[i], most: -1}
-		for _, n := range locked.Running {
-			if g.task != "" && g.task == n.Task || g.queue != "" && g.queue == n.Queue {
-				g.running += n.Running
-			}
-		}
+		*g = lookGate{gate: g.gate, row: locked.Gates[i], free: math.MaxInt}
 		if g.cap > 0 {
-			g.most = g.cap
+			g.free = g.cap
+			for _, n := range locked.Running {
+				if g.task != "" && g.task == n.Task || g.queue != "" && g.queue == n.Queue {
+					g.free -= n.Running
+				}
+			}
+			g.free = max(g.free, 0)
 		}
-		if g.breaker.Failures > 0 {
+		switch {
+		case g.row.Busy:
+			g.free = 0
+		case g.breaker.Failures > 0:
 			g.judge(k.now, k.outcomes, locked.Refused)
 		}
 	}
@@ -126,9 +130,9 @@ func (g *lookGate) judge(now int64, outcomes []outcome, refused []store.Result) 
 	g.closed = row.OpenUntil == 0 && before.OpenUntil > 0
 	switch {
 	case row.OpenUntil > now:
-		g.most = 0
-	case row.OpenUntil > 0 && (g.most < 0 || g.most > g.breaker.Probes):
-		g.most = g.breaker.Probes
+		g.free = 0
+	case row.OpenUntil > 0:
+		g.free = min(g.free, max(g.breaker.Probes-row.Probing, 0))
 	}
 }
 
@@ -145,9 +149,7 @@ func (g *lookGate) countFailure(now int64) {
 // room is how many more jobs of the line may run, given the free slots.
 func (k *look) room(line *lookLine, slots int) int {
 	for _, i := range line.gates {
-		if g := k.gates[i]; g.most >= 0 {
-			slots = min(slots, max(g.most-g.running, 0))
-		}
+		slots = min(slots, k.gates[i].free)
 	}
 	return slots
 }

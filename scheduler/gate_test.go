@@ -10,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/weirq/weir/bucket"
 	"github.com/weirq/weir/dlq"
 	"github.com/weirq/weir/internal/clock"
 	"github.com/weirq/weir/internal/storetest"
@@ -58,7 +59,9 @@ func TestACapIsReachedAndNeverPassedOverTwoSchedulers(t *testing.T) {
 		"one of a task":   {1, nil, []scheduler.TaskOption{scheduler.Cap(1)}},
 		"two of a task":   {2, nil, []scheduler.TaskOption{scheduler.Cap(2)}},
 		"five of a task":  {5, nil, []scheduler.TaskOption{scheduler.Cap(5)}},
+		"one of a queue":  {1, []scheduler.Option{scheduler.QueueCap("q", 1)}, nil},
 		"two of a queue":  {2, []scheduler.Option{scheduler.QueueCap("q", 2)}, nil},
+		"five of a queue": {5, []scheduler.Option{scheduler.QueueCap("q", 5)}, nil},
 		"both, the lower": {2, []scheduler.Option{scheduler.QueueCap("q", 2)}, []scheduler.TaskOption{scheduler.Cap(4)}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -126,4 +129,181 @@ func TestAnOpenBreakerMakesJobsWaitAndProbesDecide(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, []dlq.Group{{Kind: dlq.Failed, Task: "a", Reason: "down", Count: 4}}, stats.Groups, "an open breaker sheds nothing")
 	})
+}
+
+// An attempt from before the breaker opened takes no probe's place, and its
+// end decides nothing.
+func TestOnlyProbesCountAsProbes(t *testing.T) {
+	each(t, func(t *testing.T, r *rig) {
+		s := r.stuck("a", scheduler.MaxRetries(0), scheduler.Breaker{Failures: 1, Window: time.Minute, Open: 30 * time.Second, Probes: 2})
+		r.enqueue("a", numbered(2))
+		stop, done := r.serve()
+		<-s.begun
+		<-s.begun
+		s.answer <- errors.New("down") // one fails and opens it, the other goes on
+		require.Eventually(t, func() bool { return len(r.letters()) == 1 }, time.Minute, time.Millisecond)
+		r.enqueue("a", numbered(5))
+		for range 2 {
+			until(r, time.Second, s.begun)
+		}
+		require.GreaterOrEqual(t, r.clock.Now().Sub(epoch), 30*time.Second)
+		r.clock.Advance(10 * time.Second)
+		s.answer <- nil // the one from before, or a probe: all wait alike
+		stop()
+		for range 2 {
+			s.answer <- nil
+		}
+		require.NoError(t, <-done)
+		require.Empty(t, s.begun, "no third probe")
+	})
+}
+
+// A killed process frees its slots when its leases run out, and not before.
+func TestTheSlotsOfAProcessThatVanishedAreFreeAfterItsLeases(t *testing.T) {
+	each(t, func(t *testing.T, r *rig) {
+		r.task("a", nil, scheduler.Cap(2))
+		r.enqueue("a", []string{"1", "2"})
+		require.Len(t, r.claim("a"), 2)
+		r.enqueue("a", []string{"3", "4"})
+		r.at(0)
+		r.at(30*time.Second - time.Microsecond)
+		require.Zero(t, r.count())
+		r.at(30 * time.Second)
+		require.ElementsMatch(t, []string{"1", "2", "3", "4"}, r.started(30*time.Second))
+	})
+}
+
+// Excess work that a full cap keeps back waits, whatever its task does with
+// excess: only a limit sheds, and only what could run.
+func TestAFullCapMakesDropWorkWait(t *testing.T) {
+	each(t, func(t *testing.T, r *rig) {
+		s := r.stuck("a", scheduler.Cap(1), scheduler.RateLimit("3/h"), scheduler.OnExcess(scheduler.Drop))
+		ids := r.enqueue("a", numbered(8))
+		drained := r.aside()
+		for n := range 3 {
+			require.Equal(t, ids[n], (<-s.begun).ID)
+			other := r.beside()
+			other.stuck("a", scheduler.Cap(1), scheduler.RateLimit("3/h"), scheduler.OnExcess(scheduler.Drop))
+			other.drain() // sees the cap as well
+			require.Empty(t, r.letters())
+			for _, id := range ids[n+1:] {
+				r.wants(id, queue.StateWaiting, epoch, 0)
+			}
+			require.Equal(t, int64(2-n)*bucket.Token, r.limit("task:a").Level, "no token is spent on who waits")
+			s.answer <- nil
+		}
+		require.NoError(t, <-drained)
+		require.Len(t, r.letters(), 5, "the slot is free, and the limit has nothing left")
+		r.conserved(8)
+	})
+}
+
+// However many processes look when a breaker is half open, and however many
+// jobs wait: the probes are as many as there may be over all of them.
+func TestAHalfOpenBreakerLetsItsProbesThroughOverAllProcesses(t *testing.T) {
+	for _, excess := range []scheduler.Excess{scheduler.Postpone, scheduler.Drop} {
+		t.Run(string(excess), func(t *testing.T) {
+			each(t, func(t *testing.T, r *rig) {
+				const jobs = 120
+				opts := []scheduler.TaskOption{
+					scheduler.RateLimit("1000/d"), scheduler.OnExcess(excess), scheduler.MaxRetries(0),
+					scheduler.Breaker{Failures: 3, Window: time.Minute, Open: 30 * time.Second, Probes: 2},
+				}
+				r.enqueue("a", make([]string, jobs))
+				r.task("a", always, opts...)
+				r.drain()
+				require.Equal(t, 3, r.count(), "the third failure opens it")
+
+				begun, answer, ended := make(chan struct{}, jobs), make(chan error), make(chan error, 9)
+				procs := []*rig{r.beside(), r.beside(), r.beside()}
+				for _, p := range procs {
+					p.task("a", func(*queue.Job[string]) error {
+						begun <- struct{}{}
+						return <-answer
+					}, opts...)
+				}
+				look := func() {
+					for _, p := range procs {
+						go func() { ended <- p.s.Drain(context.Background()) }()
+					}
+				}
+				r.clock.Advance(29 * time.Second)
+				look()
+				for range procs {
+					require.NoError(t, <-ended)
+				}
+				waiting := r.jobs(queue.StateWaiting)
+				require.Len(t, waiting, jobs-3)
+				for _, j := range waiting {
+					require.Zero(t, j.Attempt)
+					require.Zero(t, j.Deferrals)
+				}
+				require.Equal(t, (1000-3)*bucket.Token, r.limit("task:a").Level)
+
+				// Half open: two begin, and no third.
+				r.clock.Advance(time.Second)
+				look()
+				<-begun
+				<-begun
+				require.NoError(t, <-ended, "a process that got no probe")
+				require.Len(t, r.jobs(queue.StateRunning), 2)
+
+				// One fails, so it is open again, whatever the other one says.
+				answer <- errAlways
+				require.Eventually(t, func() bool { return len(r.letters()) == 4 }, time.Minute, time.Millisecond)
+				answer <- nil
+				require.NoError(t, <-ended)
+				require.NoError(t, <-ended)
+				require.Empty(t, begun)
+				require.Len(t, r.jobs(queue.StateCompleted), 1)
+
+				// The next ones go well, and the backlog is let through.
+				r.clock.Advance(30 * time.Second)
+				look()
+				<-begun
+				<-begun
+				require.Len(t, r.jobs(queue.StateRunning), 2)
+				close(answer)
+				for range procs {
+					require.NoError(t, <-ended)
+				}
+				require.Len(t, r.jobs(queue.StateCompleted), jobs-4)
+				require.Len(t, r.letters(), 4, "nothing was shed")
+			}, scheduler.Concurrency(1))
+		})
+	}
+}
+
+// A breaker is asked before the limits: what it keeps back waits although the
+// limit has no token left for it.
+func TestAnOpenBreakerShedsNothingWhereTheLimitIsDry(t *testing.T) {
+	each(t, func(t *testing.T, r *rig) {
+		r.task("a", always, scheduler.RateLimit("3/d"), scheduler.OnExcess(scheduler.Drop), scheduler.MaxRetries(0),
+			scheduler.Breaker{Failures: 3, Window: time.Minute, Open: 30 * time.Second})
+		r.enqueue("a", numbered(10))
+		r.at(0)
+		r.at(29 * time.Second)
+		require.Zero(t, r.tokens("task:a"))
+		require.Len(t, r.jobs(queue.StateWaiting), 7)
+		r.at(30 * time.Second) // half open: one could run, and the limit refuses
+		require.Empty(t, r.jobs(queue.StateWaiting))
+		require.EqualValues(t, 7, r.limit("task:a").Shed)
+	}, scheduler.Concurrency(1))
+}
+
+// A probe that never reports keeps the others back until its lease is over.
+func TestAProbeThatVanishesFreesItsPlace(t *testing.T) {
+	each(t, func(t *testing.T, r *rig) {
+		r.task("a", always, scheduler.MaxRetries(0), scheduler.Breaker{Failures: 3, Window: time.Minute, Open: 30 * time.Second})
+		r.enqueue("a", numbered(4))
+		r.at(0)
+		require.Equal(t, 3, r.count())
+		r.clock.Advance(30 * time.Second)
+		require.Len(t, r.claim("a"), 1, "the probe of a process that is then killed")
+		r.enqueue("a", numbered(5), queue.Priority(1))
+		r.at(59 * time.Second)
+		require.Equal(t, 3, r.count())
+		r.at(60 * time.Second)
+		require.Equal(t, 4, r.count(), "a probe, which fails")
+	}, scheduler.Concurrency(1))
 }

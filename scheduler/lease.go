@@ -15,11 +15,13 @@ type heldJob struct {
 	cancel     context.CancelCauseFunc
 	leaseUntil time.Time // on this process's clock
 	lost       atomic.Bool
+	reported   atomic.Bool // its handler has ended; the result may not be written yet
 }
 
 func (j *heldJob) key() store.Held { return store.Held{ID: j.row.ID, Claim: j.row.Claim.Int64} }
 
-// heldJobs are the jobs whose leases this process renews: those it really has.
+// heldJobs are the jobs whose leases this process renews: those it really has,
+// until their results are written.
 type heldJobs struct {
 	mu   sync.Mutex
 	jobs map[store.Held]*heldJob
@@ -35,13 +37,6 @@ func (h *heldJobs) remove(key store.Held) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	delete(h.jobs, key)
-}
-
-func (h *heldJobs) has(key store.Held) bool {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	_, ok := h.jobs[key]
-	return ok
 }
 
 func (h *heldJobs) all() []*heldJob {
@@ -73,10 +68,14 @@ func (h *heldJobs) cancelAll(cause error) {
 	}
 }
 
+// renewAtLeast is how often the leases are looked at however long they are:
+// whose job was cancelled hears of it then at the latest.
+const renewAtLeast = 5 * time.Second
+
 // renewLeases renews until ctx ends, often enough to survive two ticks that
 // fail.
 func (s *Scheduler) renewLeases(ctx context.Context) {
-	every := s.config.lease / 4
+	every := min(s.config.lease/4, renewAtLeast)
 	wait := every
 	for {
 		fired, release := s.clock.Timer(wait)
@@ -85,6 +84,8 @@ func (s *Scheduler) renewLeases(ctx context.Context) {
 			release()
 			return
 		case <-fired:
+		case <-s.renewNow:
+			release()
 		}
 		if wait = every; !s.renew(ctx) {
 			wait = every / 4
@@ -111,11 +112,12 @@ func (s *Scheduler) renew(ctx context.Context) bool {
 		s.log.Error("lease_renewal_failed", "jobs", len(jobs), "error", err)
 	}
 	for _, j := range jobs {
-		if _, ok := kept[j.row.ID]; ok {
+		renewed, ours := kept[j.key()]
+		if renewed {
 			s.held.extend(j.key(), asked.Add(s.config.lease))
 			continue
 		}
-		if err == nil || s.held.lapsed(j.key(), s.clock.Now()) {
+		if err == nil && !ours || s.held.lapsed(j.key(), s.clock.Now()) {
 			s.loseLease(j)
 		}
 	}
@@ -133,7 +135,7 @@ func (h *heldJobs) extend(key store.Held, until time.Time) {
 // loseLease cancels a handler whose job is no longer this process's. One that
 // has reported in the meantime was not lost.
 func (s *Scheduler) loseLease(j *heldJob) {
-	if s.held.has(j.key()) && j.lost.CompareAndSwap(false, true) {
+	if !j.reported.Load() && j.lost.CompareAndSwap(false, true) {
 		s.log.Warn("lease_lost", "job_id", j.row.UID, "task", j.row.Task, "attempt", j.row.Attempt)
 		j.cancel(ErrLeaseLost)
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"runtime"
 	"strings"
 	"sync"
@@ -93,7 +94,7 @@ func TestDeferralsBurnNoAttempts(t *testing.T) {
 			{30 * time.Second, "a", "first", 2},
 			{45 * time.Second, "a", "second", 2},
 		}, r.ledger())
-		require.EqualValues(t, 4_000_000_000+14+29, r.letter(ids[1]).Deferrals, "until 15 s, and from 16 s to 45 s")
+		require.Equal(t, int64(4_000_000_000+14+29), r.letter(ids[1]).Deferrals, "until 15 s, and from 16 s to 45 s")
 		require.Equal(t, 2, r.letter(ids[1]).Attempts)
 	})
 }
@@ -144,7 +145,6 @@ func TestNoPathGoesRoundTheLimit(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		arrive func(t *testing.T, r *rig)
-		before int // starts that the way there took itself
 	}{
 		{name: "one by one", arrive: func(_ *testing.T, r *rig) {
 			for range jobs {
@@ -163,9 +163,23 @@ func TestNoPathGoesRoundTheLimit(t *testing.T) {
 		{name: "in the caller's transaction", arrive: func(t *testing.T, r *rig) {
 			tx, err := r.db.SQL(t).BeginTx(t.Context(), nil)
 			require.NoError(t, err)
-			_, err = queue.Task[string]("a").EnqueueManyTx(t.Context(), r.client, tx, numbered(jobs))
+			for range jobs / 2 {
+				_, err = queue.Task[string]("a").EnqueueTx(t.Context(), r.client, tx, "x")
+				require.NoError(t, err)
+			}
+			_, err = queue.Task[string]("a").EnqueueManyTx(t.Context(), r.client, tx, numbered(jobs/2))
 			require.NoError(t, err)
 			require.NoError(t, tx.Commit())
+		}},
+		{name: "brought into line by hand", arrive: func(t *testing.T, r *rig) {
+			ids := r.enqueue("a", numbered(jobs/2), queue.Delay(time.Hour))
+			retries := r.enqueue("a", numbered(jobs/2))
+			for _, job := range r.claim("a") {
+				r.later(job, time.Hour)
+			}
+			for _, id := range append(ids, retries...) {
+				require.NoError(t, r.client.RunNow(t.Context(), id))
+			}
 		}},
 		{name: "a retry of all at once", arrive: func(_ *testing.T, r *rig) {
 			r.enqueue("a", numbered(jobs))
@@ -179,16 +193,25 @@ func TestNoPathGoesRoundTheLimit(t *testing.T) {
 				r.report(job, store.GiveBack)
 			}
 		}},
+		{name: "cut off by a stop", arrive: func(_ *testing.T, r *rig) {
+			r.enqueue("a", numbered(jobs))
+			for _, job := range r.claim("a") {
+				r.report(job, store.Interrupted)
+			}
+		}},
 		{name: "leases that are lost", arrive: func(_ *testing.T, r *rig) {
 			r.enqueue("a", numbered(jobs))
 			r.claim("a")
 			r.clock.Advance(30 * time.Second)
 		}},
-		{name: "a replay", arrive: func(t *testing.T, r *rig) {
-			r.enqueue("a", numbered(jobs), queue.MaxRetries(0))
-			for _, job := range r.claim("a") {
-				r.report(job, store.Dead)
+		{name: "a replay of one after the other", arrive: func(t *testing.T, r *rig) {
+			for _, id := range r.die(jobs) {
+				_, err := r.dead.Replay(t.Context(), id)
+				require.NoError(t, err)
 			}
+		}},
+		{name: "a replay of all", arrive: func(t *testing.T, r *rig) {
+			r.die(jobs)
 			done, err := r.dead.ReplayWhere(t.Context(), dlq.Filter{Kind: dlq.Failed})
 			require.NoError(t, err)
 			require.EqualValues(t, jobs, done.Replayed)
@@ -214,10 +237,34 @@ func TestNoPathGoesRoundTheLimit(t *testing.T) {
 	}
 }
 
+// later reports a failed attempt whose back-off is long.
+func (r *rig) later(job store.Job, delay time.Duration) {
+	r.t.Helper()
+	_, err := r.client.Store().Turn(r.t.Context(), store.TurnRequest{Results: []store.Result{
+		{ID: job.ID, UID: job.UID, Claim: job.Claim.Int64, Outcome: store.Retry, Delay: delay.Microseconds()},
+	}})
+	require.NoError(r.t, err)
+}
+
+// die makes n dead letters of the task a, and returns the jobs' ids.
+func (r *rig) die(n int) []string {
+	r.t.Helper()
+	ids := r.enqueue("a", numbered(n))
+	for _, job := range r.claim("a") {
+		r.report(job, store.Dead)
+	}
+	return ids
+}
+
 // panics is a value that cannot even be shown.
 type panics struct{}
 
 func (panics) String() string { panic("no text") }
+
+type panickingIsError struct{}
+
+func (panickingIsError) Error() string { return "nothing" }
+func (panickingIsError) Is(error) bool { panic("and like nothing") }
 
 type panickingError struct{}
 
@@ -244,6 +291,8 @@ func TestAHandlerCannotTakeTheWorkerWithIt(t *testing.T) {
 		{"a timeout that it says nothing of", func(ctx context.Context) error { <-ctx.Done(); return nil }, "timed out after 20ms"},
 		{"an error without a text", func(context.Context) error { return errors.New(" \t\n") }, "an error without a text"},
 		{"an error whose text panics", func(context.Context) error { return panickingError{} }, "an error whose text panics: no text either"},
+		{"a nil pointer as an error", func(context.Context) error { var e *os.PathError; return e }, "an error whose text panics: runtime error: invalid memory address"},
+		{"an error that is nothing", func(context.Context) error { return panickingIsError{} }, "nothing"},
 		{"bytes that are no text", func(context.Context) error { return errors.New("a\x00b\xffc\xc3(d\u2028") }, "a\uFFFDb\uFFFDc\uFFFD(d\u2028"},
 	}
 	each(t, func(t *testing.T, r *rig) {
@@ -448,6 +497,10 @@ func TestJobsOfATaskThatNobodyServesWait(t *testing.T) {
 			r.wants(id, queue.StateWaiting, epoch, 0)
 		}
 		require.Zero(t, old.s.Stats().Looks)
+		tasks, err := r.client.Tasks(t.Context())
+		require.NoError(t, err)
+		require.Len(t, tasks, 2)
+		require.Equal(t, queue.TaskInfo{Name: "new", Queue: "default", MaxRetries: 3, Waiting: 15}, tasks[1], "nobody has a handler for it")
 		r.at(time.Second)
 		require.Equal(t, 10, r.count())
 	})

@@ -17,6 +17,7 @@ type limit struct {
 	mode      DeferMode
 	heldUntil time.Time // on this process's clock; a hint: the row decides
 	switched  map[string]struct{}
+	ignored   string // the override that was told to be none
 }
 
 func byName(a, b *limit) int { return strings.Compare(a.Name, b.Name) }

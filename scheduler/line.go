@@ -6,9 +6,6 @@ import (
 	"github.com/weirq/weir/internal/store"
 )
 
-// A line is asked for at least so many jobs at a time.
-const minShare = 8
-
 // line is a line that this process serves, as far as it knows it.
 type line struct {
 	store.Line
@@ -25,7 +22,7 @@ type line struct {
 	paused bool
 	// quiet: under a hold, it had nothing to shed.
 	quiet bool
-	share int
+	share int // how many jobs of it a look started last, or may have
 }
 
 // held tells until when no ordinary job of the line may start.
@@ -65,14 +62,11 @@ func (l *line) learn(seen *lookLine, slots int) {
 		return // jobs that were granted before wait for the end of the hold
 	}
 	l.ready = seen.more() || seen.left() || seen.blocked
-	if !seen.shared {
-		return
-	}
 	switch {
-	case seen.started == l.share:
-		l.share = min(2*l.share, max(slots, minShare))
+	case seen.started == seen.ask:
+		l.share = min(2*seen.started, slots)
 	case seen.started < l.share/3:
-		l.share = max(l.share/2, minShare)
+		l.share /= 2
 	}
 }
 
@@ -85,10 +79,11 @@ func (s *Scheduler) arrive(lines []store.Line) {
 		}
 		l, known := s.lines[key]
 		if !known {
-			l = &line{Line: key, task: t, limits: s.covering(key), gates: s.passing(key), share: s.config.concurrency}
+			l = &line{Line: key, task: t, limits: s.covering(key), gates: s.passing(key)}
 			s.lines[key] = l
 		}
 		l.ready, l.quiet = true, false
+		_, l.paused = s.paused[l.Queue]
 	}
 }
 

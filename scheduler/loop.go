@@ -15,6 +15,8 @@ import (
 const (
 	// surveyEvery is how often a process looks for what others wrote.
 	surveyEvery = 500 * time.Millisecond
+	// sweepAgain is when a sweep that could take nothing is tried again.
+	sweepAgain = 100 * time.Millisecond
 	// company is how long a result waits for others to be written with.
 	company = 200 * time.Microsecond
 	// abandonAfter is how long a stop waits for handlers whose contexts it
@@ -70,17 +72,20 @@ func (s *Scheduler) stop(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, s.config.grace+2*abandonAfter)
 	defer cancel()
 	cancelAt := s.clock.Now().Add(s.config.grace)
-	cancelled := false
+	cancelled, idle := false, false
 	for {
 		if busy := s.step(ctx, false); busy {
 			continue
 		}
-		if s.running == 0 && len(s.results) == 0 {
+		if s.running == 0 && len(s.results)+len(s.blocked.results) == 0 {
 			s.work.Wait()
 			s.shedLog.flush(s.log, s.clock.Now(), true)
 			return nil
 		}
 		now := s.clock.Now()
+		if s.running == 0 && !idle { // only results are left, and they cannot be written
+			idle, cancelled, cancelAt = true, true, now.Add(abandonAfter)
+		}
 		switch {
 		case now.Before(cancelAt):
 		case !cancelled:
@@ -92,8 +97,10 @@ func (s *Scheduler) stop(ctx context.Context) error {
 			return s.abandon(ctx)
 		}
 		wake := cancelAt
-		if s.trouble.until.After(now) && s.trouble.until.Before(wake) {
-			wake = s.trouble.until
+		for _, at := range []time.Time{s.trouble.until, s.blocked.retryAt} {
+			if at.After(now) && at.Before(wake) {
+				wake = at
+			}
 		}
 		s.sleep(context.WithoutCancel(ctx), wake)
 	}
@@ -101,15 +108,23 @@ func (s *Scheduler) stop(ctx context.Context) error {
 
 // abandon gives back the jobs of handlers that do not return.
 func (s *Scheduler) abandon(ctx context.Context) error {
-	left := s.held.all()
-	results := slices.Clone(s.results)
+	s.collect()
+	left := slices.DeleteFunc(s.held.all(), func(j *heldJob) bool { return j.reported.Load() })
+	unwritten := len(s.results) + len(s.blocked.results)
+	results := slices.Concat(s.results, s.blocked.results)
 	for _, h := range left {
-		results = append(results, s.interrupted(h.row))
+		results = append(results, s.interrupted(h.row, errors.New("the handler did not return")))
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), abandonAfter)
 	defer cancel()
 	_, err := s.store.Turn(ctx, store.TurnRequest{Results: results})
-	return errors.Join(fmt.Errorf("stop: %d handlers did not return after their contexts were cancelled; their jobs are given back", len(left)), err)
+	if err != nil {
+		return fmt.Errorf("stop: %d results were not written, and %d jobs are not given back: their leases run out: %w", unwritten, len(left), err)
+	}
+	if len(left) == 0 {
+		return nil
+	}
+	return fmt.Errorf("stop: %d handlers did not return after their contexts were cancelled; their jobs are given back", len(left))
 }
 
 // step does what there is to do now, and tells whether there may be more.
@@ -120,7 +135,12 @@ func (s *Scheduler) step(ctx context.Context, starting bool) bool {
 	if now.Before(s.trouble.until) {
 		return false
 	}
-	if starting && !now.Before(s.surveyAt) {
+	if due(s.blocked.retryAt, now) {
+		s.results = append(s.results, s.blocked.results...)
+		s.blocked.results, s.blocked.retryAt = nil, time.Time{}
+	}
+	// Leases are taken back only by what was just read of the clock.
+	if starting && (!now.Before(s.surveyAt) || due(s.leaseAt, now)) {
 		if err := s.survey(ctx); err != nil {
 			s.fail("survey", err)
 			return false
@@ -148,6 +168,7 @@ func (s *Scheduler) collect() {
 		// The database is told of claims as a set: what was started anew here
 		// must not be taken for the attempt that ended.
 		if j, ok := s.latest[r.ID]; ok && j.row.Claim.Int64 != r.Claim {
+			s.forget(r)
 			s.refuse(r)
 			continue
 		}
@@ -164,6 +185,14 @@ func (s *Scheduler) collect() {
 	}
 }
 
+// forget ends what is known here of an attempt.
+func (s *Scheduler) forget(r store.Result) {
+	s.held.remove(store.Held{ID: r.ID, Claim: r.Claim})
+	if j, ok := s.latest[r.ID]; ok && j.row.Claim.Int64 == r.Claim {
+		delete(s.latest, r.ID)
+	}
+}
+
 // soon notes that a scheduled job is due at a time.
 func (s *Scheduler) soon(at time.Time) {
 	if s.dueAt.IsZero() || at.Before(s.dueAt) {
@@ -175,11 +204,15 @@ func (s *Scheduler) soon(at time.Time) {
 // the handlers are quicker than the database. This wait is real time: under an
 // injected clock nobody would end it.
 func (s *Scheduler) gather() {
-	for want := s.config.concurrency / 4; s.running > 0 && len(s.results) > 0 && len(s.results) < want; {
-		fired, release := clock.System{}.Timer(company)
+	want := s.config.concurrency / 4
+	if s.running == 0 || len(s.results) == 0 || len(s.results) >= want {
+		return
+	}
+	fired, release := clock.System{}.Timer(company)
+	defer release()
+	for s.running > 0 && len(s.results) < want {
 		select {
 		case <-s.mail.bell:
-			release()
 			before := len(s.results)
 			s.collect()
 			if len(s.results) == before {
@@ -197,16 +230,22 @@ func (s *Scheduler) survey(ctx context.Context) error {
 	for i, l := range s.limits {
 		names[i] = l.Name
 	}
-	at := s.clock.Now()
+	at, elapsed := s.clock.Now(), clock.Elapsed(s.clock)
+	ctx, cancel := context.WithTimeout(ctx, s.config.lease)
+	defer cancel()
 	seen, err := s.store.Survey(ctx, slices.Collect(maps.Keys(s.tasks)), names)
 	if err != nil {
 		return err
 	}
+	s.paused = seen.Paused
+	s.watchClock(seen.Now, elapsed)
 	s.arrive(seen.Lines)
-	s.dueAt, s.leaseAt, s.expiryAt = local(seen.Due, seen.Now, at), local(seen.Lease, seen.Now, at), local(seen.Expiry, seen.Now, at)
-	for _, l := range s.lines {
-		_, l.paused = seen.Paused[l.Queue]
-		l.blocked = false
+	s.dueAt, s.leaseAt, s.expiryAt = local(seen.Due, seen.Now, at), s.leaseEnd(local(seen.Lease, seen.Now, at)), local(seen.Expiry, seen.Now, at)
+	for key, l := range s.lines {
+		_, l.paused = s.paused[l.Queue]
+		if l.blocked = false; !l.ready {
+			delete(s.lines, key) // a queue may be used once
+		}
 	}
 	for _, l := range s.limits {
 		l.heldUntil = time.Time{}
@@ -291,9 +330,11 @@ func (s *Scheduler) outcomes(k *look) (gates []*gate) {
 // turn writes results and runs a look, in one transaction.
 func (s *Scheduler) turn(ctx context.Context, k *look, sweep bool) error {
 	req := store.TurnRequest{Results: s.results, Sweep: sweep, Lease: s.config.lease}
+	now := s.clock.Now()
+	req.SkipLocked, req.KeepLeases = now.Before(s.blocked.until), !due(s.leaseAt, now)
 	if k != nil {
 		req.Claim = int64(s.config.random() >> 1)
-		req.Admit = k
+		req.Admit, req.More = k, k.more
 		for _, l := range k.limits {
 			req.Limits = append(req.Limits, l.limit.Declared)
 		}
@@ -316,11 +357,19 @@ func (s *Scheduler) turn(ctx context.Context, k *look, sweep bool) error {
 	}
 	s.recover()
 	s.counters.looks.Add(1)
-	s.count(ctx, s.results, out.Refused)
-	for _, r := range s.results {
-		delete(s.latest, r.ID)
+	written := s.results
+	if len(out.Postponed) > 0 {
+		written = slices.DeleteFunc(written, func(r store.Result) bool {
+			return slices.ContainsFunc(out.Postponed, func(p store.Result) bool { return p.ID == r.ID })
+		})
+	}
+	s.count(written, out.Refused)
+	for _, r := range written {
+		s.forget(r)
 	}
 	s.results = nil
+	s.passedOver(k, out.Postponed)
+	s.tellOthers(ctx, written)
 	s.launch(out.Started, out.At) //nolint:contextcheck // a stop cancels handlers later, by itself
 	if sweep {
 		s.swept(out.Swept)
@@ -329,6 +378,17 @@ func (s *Scheduler) turn(ctx context.Context, k *look, sweep bool) error {
 		s.learn(k, out)
 	}
 	return nil
+}
+
+// tellOthers wakes the schedulers that may wait for a place behind a cap.
+func (s *Scheduler) tellOthers(ctx context.Context, ended []store.Result) {
+	freed := func(r store.Result) bool {
+		l, known := s.lines[r.Line]
+		return known && len(l.gates) > 0
+	}
+	if len(s.gates) > 0 && slices.ContainsFunc(ended, freed) {
+		s.store.Announce(ctx, store.Wake{Look: true})
+	}
 }
 
 // claimed asks for the jobs of a claim until it gets an answer: they hold
@@ -358,7 +418,17 @@ func (s *Scheduler) swept(w store.Swept) {
 	if w.Lost+w.Dead > 0 {
 		s.log.Warn("leases_lost", "back_in_line", w.Lost, "dead", w.Dead)
 	}
-	s.dueAt, s.leaseAt, s.expiryAt = local(w.Due, w.Now, w.At), local(w.Lease, w.Now, w.At), local(w.Expiry, w.Now, w.At)
+	s.dueAt, s.leaseAt, s.expiryAt = local(w.Due, w.Now, w.At), s.leaseEnd(local(w.Lease, w.Now, w.At)), local(w.Expiry, w.Now, w.At)
+	if w.Promoted+w.Lost+w.Dead+w.Expired == 0 {
+		// What is due is locked by another session, such as another process's
+		// sweep.
+		again := w.At.Add(sweepAgain)
+		for _, at := range []*time.Time{&s.dueAt, &s.leaseAt, &s.expiryAt} {
+			if !at.IsZero() && at.Before(again) {
+				*at = again
+			}
+		}
+	}
 }
 
 // learn takes over what a look found out about lines and limits.
@@ -396,6 +466,11 @@ func (s *Scheduler) tell(l *lookLimit) {
 	if l.repaired {
 		s.log.Warn("limit_repaired", "limit", l.row.Name, "level", l.bucket.Level)
 	}
+	if l.ignored != l.limit.ignored {
+		if l.limit.ignored = l.ignored; l.ignored != "" {
+			s.log.Warn("limit_override_ignored", "limit", l.row.Name, "rate", l.ignored)
+		}
+	}
 	if l.steppedBack {
 		s.log.Warn("clock_stepped_back", "limit", l.row.Name)
 	}
@@ -425,6 +500,7 @@ func (s *Scheduler) wakeAt() time.Time {
 	sooner(s.dueAt)
 	sooner(s.leaseAt)
 	sooner(s.expiryAt)
+	sooner(s.blocked.retryAt)
 	if s.running < s.config.concurrency {
 		for _, l := range s.lines {
 			switch {

@@ -11,15 +11,12 @@ import (
 type mail struct {
 	mu      sync.Mutex
 	results []store.Result
-	lines   map[store.Line]struct{}
-	due     int64
-	look    bool
+	news    store.News
 	bell    chan struct{} // holds one ring: something is there
 }
 
 func (m *mail) init() {
 	m.bell = make(chan struct{}, 1)
-	m.lines = map[store.Line]struct{}{}
 }
 
 func (m *mail) ring() {
@@ -40,13 +37,7 @@ func (m *mail) report(r store.Result) {
 // arrive delivers news of a commit.
 func (m *mail) arrive(w store.Wake) {
 	m.mu.Lock()
-	for _, l := range w.Lines {
-		m.lines[l] = struct{}{}
-	}
-	if w.Due != 0 && (m.due == 0 || w.Due < m.due) {
-		m.due = w.Due
-	}
-	m.look = m.look || w.Look
+	m.news.Add(w)
 	m.mu.Unlock()
 	m.ring()
 }
@@ -56,11 +47,5 @@ func (m *mail) collect() (results []store.Result, news store.Wake) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	results, m.results = m.results, nil
-	for l := range m.lines {
-		news.Lines = append(news.Lines, l)
-	}
-	clear(m.lines)
-	news.Due, m.due = m.due, 0
-	news.Look, m.look = m.look, false
-	return results, news
+	return results, m.news.Take()
 }

@@ -47,6 +47,19 @@ type limitOptionFunc func(*limitConfig) error
 
 func (f limitOptionFunc) applyLimit(c *limitConfig) error { return f(c) }
 
+// applied applies options and returns what is wrong with them.
+func applied[O any](opts []O, apply func(O) error) []error {
+	errs := make([]error, 0, len(opts))
+	for i, o := range opts {
+		if any(o) == nil {
+			errs = append(errs, fmt.Errorf("option %d is nil: leave it out", i+1))
+			continue
+		}
+		errs = append(errs, apply(o))
+	}
+	return errs
+}
+
 // config is what the options of New say.
 type config struct {
 	concurrency int
@@ -76,6 +89,7 @@ type rateConfig struct {
 	burst    int64
 	burstSet bool
 	mode     DeferMode
+	modeSet  bool
 }
 
 // limit reads the rate.
@@ -174,19 +188,19 @@ func Random(source func() uint64) Option {
 
 // QueueCap is how many jobs of a queue run at once, over all processes: at least
 // 1. The others wait.
-func QueueCap(queue string, n int) Option {
+func QueueCap(name string, n int) Option {
 	return optionFunc(func(c *config) error {
 		if n < 1 {
-			return fmt.Errorf("queue %q: concurrency %d: use 1 or more", queue, n)
+			return fmt.Errorf("queue %q: concurrency %d: use 1 or more", name, n)
 		}
 		if c.queueCaps == nil {
 			c.queueCaps = map[string]int{}
 		}
-		if _, twice := c.queueCaps[queue]; twice {
-			return fmt.Errorf("queue %q: its concurrency is given twice: keep one", queue)
+		if _, twice := c.queueCaps[name]; twice {
+			return fmt.Errorf("queue %q: its concurrency is given twice: keep one", name)
 		}
-		c.queueCaps[queue] = n
-		return nil
+		c.queueCaps[name] = n
+		return queue.CheckName("queue", name)
 	})
 }
 
@@ -244,10 +258,7 @@ const (
 
 func (c *config) addLimit(l limitConfig, rate string, opts []LimitOption) error {
 	l.rate = rateConfig{text: rate, set: true, mode: DeferSecond}
-	var errs []error
-	for _, o := range opts {
-		errs = append(errs, o.applyLimit(&l))
-	}
+	errs := applied(opts, func(o LimitOption) error { return o.applyLimit(&l) })
 	if _, err := l.rate.limit(); err != nil {
 		errs = append(errs, err)
 	}
@@ -346,7 +357,7 @@ func (m DeferMode) check() error {
 }
 
 func (m DeferMode) applyTask(c *taskConfig) error {
-	c.rate.mode = m
+	c.rate.mode, c.rate.modeSet = m, true
 	return m.check()
 }
 
@@ -451,7 +462,8 @@ type Backoff struct {
 	Jitter float64       // 0 to 1: up to which share of it a delay is lengthened by chance
 }
 
-func (b Backoff) applyTask(c *taskConfig) error {
+// withDefaults fills in what is zero.
+func (b Backoff) withDefaults() Backoff {
 	if b.Base == 0 {
 		b.Base = time.Second
 	}
@@ -461,6 +473,11 @@ func (b Backoff) applyTask(c *taskConfig) error {
 	if b.Max == 0 {
 		b.Max = max(time.Hour, b.Base)
 	}
+	return b
+}
+
+func (b Backoff) applyTask(c *taskConfig) error {
+	b = b.withDefaults()
 	c.backoff = b
 	var errs []error
 	if b.Base < time.Millisecond || b.Base > 366*24*time.Hour {
@@ -481,6 +498,7 @@ func (b Backoff) applyTask(c *taskConfig) error {
 // Delay is the time between the failure of an attempt, counted from 1, and
 // the next. chance, 0 to 1, is what the jitter makes of it.
 func (b Backoff) Delay(attempt int, chance float64) time.Duration {
+	b = b.withDefaults()
 	// In floating point a great exponent is +Inf, which the ceiling bounds. It
 	// leaves room for the jitter, so that waits at the ceiling differ too.
 	d := float64(b.Base) * math.Pow(b.Factor, float64(max(attempt, 1)-1))

@@ -31,6 +31,10 @@ func TestAnOptionThatCannotBeIsRefusedWithItsMend(t *testing.T) {
 		{[]scheduler.Option{scheduler.ShutdownGrace(-1)}, `scheduler: shutdown grace -1ns: use 0 or more`},
 		{[]scheduler.Option{scheduler.Logger(nil)}, `scheduler: logger is nil: use slog.New(slog.DiscardHandler) to hear nothing`},
 		{[]scheduler.Option{scheduler.Random(nil)}, `scheduler: random source is nil: leave the option out for the real one`},
+		{[]scheduler.Option{scheduler.Concurrency(1), nil}, `scheduler: option 2 is nil: leave it out`},
+		{[]scheduler.Option{scheduler.Middleware(nil)}, `scheduler: middleware is nil: leave it out`},
+		{[]scheduler.Option{scheduler.QueueLimit("q", "1/m", nil)}, `scheduler: queue "q": option 1 is nil: leave it out`},
+		{[]scheduler.Option{scheduler.QueueCap("", 1)}, `scheduler: queue "": it is empty: use 1 to 255 bytes`},
 		{[]scheduler.Option{scheduler.Elsewhere("b", "")}, `scheduler: elsewhere: task "": it is empty: use 1 to 255 bytes`},
 		{[]scheduler.Option{scheduler.QueueLimit("q", "100")}, `scheduler: queue "q": rate "100": no "/": write a count and a period, as in "100/m"`},
 		{[]scheduler.Option{scheduler.QueueLimit("q", "1/m", scheduler.Burst(0))}, `scheduler: queue "q": burst 0: use a whole number from 1 to 1000000000, as in burst 20`},
@@ -47,6 +51,17 @@ scheduler: lease 0s: use 1s to 24h`},
 		s, err := scheduler.New(client, c.opts...)
 		require.EqualError(t, err, c.want)
 		require.Nil(t, s)
+	}
+}
+
+func TestASchedulerThatIsNoneIsAnErrorAndNoPanic(t *testing.T) {
+	s, err := scheduler.New(nil)
+	require.EqualError(t, err, "scheduler: the client is nil: open one with queue.Open")
+	require.Nil(t, s)
+	for _, s := range []*scheduler.Scheduler{nil, {}} {
+		require.EqualError(t, scheduler.Register(s, "a", nothing), `task "a": the scheduler is none: make one with scheduler.New`)
+		require.EqualError(t, s.Run(t.Context()), "the scheduler is none: make one with scheduler.New")
+		require.EqualError(t, s.Drain(t.Context()), "the scheduler is none: make one with scheduler.New")
 	}
 }
 
@@ -97,6 +112,9 @@ func TestATaskOptionThatCannotBeIsRefusedWithItsMend(t *testing.T) {
 		{[]scheduler.TaskOption{scheduler.RateLimit("1/367d")}, `rate_limit: rate "1/367d": period "367d" is longer than 366 days: use at most that, as in "1/366d"`},
 		{[]scheduler.TaskOption{rate, scheduler.Burst(0)}, `rate_limit: burst 0: use a whole number from 1 to 1000000000, as in burst 20`},
 		{[]scheduler.TaskOption{rate, scheduler.Burst(1_000_000_001)}, `rate_limit: burst 1000000001: use a whole number from 1 to 1000000000, as in burst 20`},
+		{[]scheduler.TaskOption{nil}, `option 1 is nil: leave it out`},
+		{[]scheduler.TaskOption{scheduler.Defer(scheduler.UntilToken)}, `defer without rate_limit: add a rate, as in "100/m"`},
+		{[]scheduler.TaskOption{scheduler.Defer(scheduler.DeferSecond)}, `defer without rate_limit: add a rate, as in "100/m"`},
 		{[]scheduler.TaskOption{scheduler.Burst(3)}, `burst without rate_limit: add a rate, as in "100/m"`},
 		{[]scheduler.TaskOption{rate, scheduler.Defer("later")}, `defer "later": use "until_token" or leave it out`},
 		{[]scheduler.TaskOption{scheduler.OnExcess("shed")}, `on_excess "shed": use "defer" or "drop"`},
@@ -166,7 +184,7 @@ func TestDescribeTellsHowTasksAreRun(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, tasks, 2)
 	require.Equal(t, "full", tasks[0].Name)
-	require.JSONEq(t, `{"name":"full","queue":"q","rate_limit":"60/m","burst":5,"on_excess":"drop","max_retries":0,"timeout":60000000000}`, string(tasks[0].Definition))
+	require.JSONEq(t, `{"name":"full","queue":"q","rate_limit":"60/m","burst":5,"on_excess":"drop","max_retries":0,"timeout":60000000000,"limits":["task:full"]}`, string(tasks[0].Definition))
 
 	// Producers find the queue there.
 	receipt, err := queue.Task[string]("full").Enqueue(t.Context(), client, "x")
@@ -207,6 +225,11 @@ func TestNoBackOffOverflows(t *testing.T) {
 			}
 		}
 	}
+	// What is left out has its default, and is not nothing.
+	for attempt, want := range map[int]time.Duration{1: time.Second, 2: 2 * time.Second, 12: 2048 * time.Second, 13: time.Hour, 200: time.Hour, math.MaxInt32: time.Hour} {
+		require.Equal(t, want, scheduler.Backoff{}.Delay(attempt, 1), "attempt %d", attempt)
+	}
+	require.Equal(t, 2*time.Hour, scheduler.Backoff{Base: 2 * time.Hour}.Delay(9, 0), "a base over the default ceiling")
 	b := scheduler.Backoff{Base: time.Second, Factor: 2, Max: time.Minute, Jitter: 0.5}
 	require.Equal(t, time.Second, b.Delay(1, 0))
 	require.Equal(t, 1500*time.Millisecond, b.Delay(1, 1))

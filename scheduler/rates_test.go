@@ -242,6 +242,62 @@ func TestProcessesThatDisagreeStayWithinTheLargerRate(t *testing.T) {
 	})
 }
 
+// The largest numbers that are accepted run like any others: nothing overflows.
+func TestTheLargestAndTheSlowestRatesRunLikeAnyOther(t *testing.T) {
+	limits := []struct {
+		rate   string
+		burst  int64
+		starts int
+	}{
+		{"1000000000/s", 0, 1000},
+		{"999999999.999999/366d", 0, 1000},
+		{"1/366d", 1_000_000_000, 1000},
+		{"1/366d", 0, 1},
+		{"1000000000/366d", 1, 1},
+	}
+	each(t, func(t *testing.T, r *rig) {
+		for i, c := range limits {
+			opts := []scheduler.TaskOption{scheduler.RateLimit(c.rate)}
+			if c.burst > 0 {
+				opts = append(opts, scheduler.Burst(c.burst))
+			}
+			r.task(fmt.Sprint("t", i), nil, opts...)
+			r.enqueue(fmt.Sprint("t", i), make([]string, 1000))
+		}
+		r.drain()
+		for i, c := range limits {
+			require.Equal(t, c.starts, r.tally(fmt.Sprint("t", i)), c.rate)
+			name := fmt.Sprint("task:t", i)
+			row := r.limit(name)
+			require.GreaterOrEqual(t, row.Level, int64(0), c.rate)
+			require.Less(t, row.Level, mustLimit(t, c.rate, c.burst).Capacity(), c.rate)
+			require.LessOrEqual(t, r.heldFor(name), time.Second, c.rate)
+			info, err := r.client.Limit(t.Context(), name)
+			require.NoError(t, err)
+			require.False(t, info.NextTokenAt.Before(r.clock.Now()), c.rate)
+		}
+	})
+}
+
+// What is no number cannot get into a bucket's row: both databases refuse it.
+func TestNoDatabaseTakesWhatIsNoNumberForABucket(t *testing.T) {
+	each(t, func(t *testing.T, r *rig) {
+		r.task("a", nil, scheduler.RateLimit("2/s"))
+		r.drain()
+		before := r.limit("task:a")
+		beside := r.db.SQL(t)
+		for _, column := range []string{"rate_count", "rate_period", "burst", "level", "remainder", "stamp", "held_from", "held_until", "deferred_at", "paused"} {
+			for _, value := range []string{`'NaN'`, `'Infinity'`, `'many'`, `1e300`, `null`} {
+				_, err := beside.ExecContext(t.Context(), fmt.Sprintf(`update weir_limits set %s = %s`, column, value))
+				require.Error(t, err, "%s = %s", column, value)
+			}
+		}
+		_, err := beside.ExecContext(t.Context(), `update weir_limits set paused = 7`)
+		require.Error(t, err)
+		require.Equal(t, before, r.limit("task:a"))
+	})
+}
+
 func TestADamagedRowStopsNoOtherTaskAndIsMended(t *testing.T) {
 	damages := []struct{ name, set string }{
 		{"a negative level", `level = -5000000`},
@@ -256,9 +312,13 @@ func TestADamagedRowStopsNoOtherTaskAndIsMended(t *testing.T) {
 		{"a hold from after all time", `held_from = 9223372036854775000, held_until = 9223372036854775807`},
 		{"a hold from before all time", `held_from = -9223372036854775808, held_until = -9223372036854775808`},
 		{"a deferral after all time", `deferred_at = 9223372036854775807`},
+		{"a cover that cannot be read", `level = 0, covers = '{"tasks":'`},
+		{"an override that is none", `level = 0, override_rate = '100/mo', override_burst = -3`},
 		{"gone", ""},
 	}
-	each(t, func(t *testing.T, r *rig) {
+	storetest.Each(t, func(t *testing.T, db storetest.Database) {
+		var log bytes.Buffer
+		r := newRig(t, db, clock.NewFake(epoch), scheduler.Logger(slog.New(slog.NewTextHandler(&log, nil))))
 		r.task("well", nil, scheduler.RateLimit("2/s"))
 		for _, d := range damages {
 			r.task(d.name, nil, scheduler.RateLimit("2/s"))
@@ -273,6 +333,18 @@ func TestADamagedRowStopsNoOtherTaskAndIsMended(t *testing.T) {
 			}
 			r.enqueue(d.name, numbered(30))
 		}
+		shown, err := r.client.Limits(t.Context())
+		require.NoError(t, err, "one that cannot be read does not hide the others")
+		require.Len(t, shown, len(damages))
+		var unreadable []string
+		for _, l := range shown {
+			if l.Problem != "" {
+				unreadable = append(unreadable, l.Name)
+			}
+		}
+		require.Equal(t, []string{
+			"task:a cover that cannot be read", "task:a negative count", "task:a period of nothing", "task:an override that is none",
+		}, unreadable)
 		for n := range 5 {
 			r.at(time.Duration(n) * time.Second)
 			require.Equal(t, 2*(n+1), r.tally("well"))
@@ -287,8 +359,55 @@ func TestADamagedRowStopsNoOtherTaskAndIsMended(t *testing.T) {
 			require.Zero(t, row.Level, d.name)
 			require.Equal(t, epoch.Add(4*time.Second).UnixMicro(), row.Stamp, d.name)
 		}
-		_, err := r.client.Limits(t.Context())
-		require.NoError(t, err)
+		for _, told := range []string{`limit_override_ignored limit="task:an override that is none" rate=100/mo`, `limit_repaired limit="task:a period of nothing"`} {
+			require.Equal(t, 1, strings.Count(log.String(), "msg="+told), "once, and not at every look: %s", log.String())
+		}
+	})
+}
+
+// A process that declares no limit for a task leaves the row of the one that
+// others declared as it is, whoever starts first.
+func TestAProcessThatDeclaresNoLimitLeavesTheStoredOneAlone(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, db storetest.Database) {
+		var log bytes.Buffer
+		r := newRig(t, db, clock.NewFake(epoch))
+		r.enqueue("a", numbered(12))
+		without := func() *rig {
+			s := r.beside(scheduler.Logger(slog.New(slog.NewTextHandler(&log, nil))))
+			s.task("a", nil)
+			return s
+		}
+		with := func() {
+			r.again()
+			r.task("a", nil, scheduler.RateLimit("10/m"))
+		}
+		s := without()
+		s.drain()
+		require.Empty(t, r.limits(), "no limit is none, and not one of zero")
+		require.Equal(t, 12, s.count())
+		require.Empty(t, log.String())
+
+		with()
+		r.enqueue("a", numbered(4))
+		r.drain()
+		require.NoError(t, r.client.SetLimit(t.Context(), "task:a", queue.Override{Rate: "20/m", Reason: "sale"}))
+		require.NoError(t, r.client.PauseLimit(t.Context(), "task:a"))
+		before := r.limit("task:a")
+		require.Equal(t, 6*bucket.Token, before.Level)
+		for range 2 {
+			without().drain()
+			require.Equal(t, before, r.limit("task:a"))
+			with()
+			r.drain()
+			require.Equal(t, before, r.limit("task:a"))
+		}
+		require.Equal(t, 2, strings.Count(log.String(), "msg=limit_not_declared limit=task:a task=a"), "once by each: %s", log.String())
+
+		// What was in force is in force still.
+		require.NoError(t, r.client.ResumeLimit(t.Context(), "task:a"))
+		r.enqueue("a", numbered(30))
+		r.drain()
+		require.Equal(t, 4+6, r.count())
 	})
 }
 

@@ -34,6 +34,7 @@ type Scheduler struct {
 
 	mu      sync.Mutex // guards started and stopped
 	started bool
+	serving bool
 
 	// What follows belongs to the goroutine that runs the loop.
 	lines    map[store.Line]*line
@@ -46,8 +47,12 @@ type Scheduler struct {
 	surveyAt time.Time          // when to look around again
 	shedLog  shedLog
 	trouble  trouble
+	blocked  blocked
+	pulse    pulse
+	paused   map[string]struct{} // queues, as of the last survey
 
 	mail        mail
+	renewNow    chan struct{} // holds one ring: somebody's job may be lost
 	held        heldJobs
 	subscribers subscribers
 	work        sync.WaitGroup // handlers
@@ -55,6 +60,9 @@ type Scheduler struct {
 
 // New makes a scheduler for the database that client has open.
 func New(client *queue.Client, opts ...Option) (*Scheduler, error) {
+	if client == nil {
+		return nil, errors.New("scheduler: the client is nil: open one with queue.Open")
+	}
 	s := &Scheduler{
 		config: config{
 			concurrency: DefaultConcurrency, lease: DefaultLease, grace: DefaultShutdownGrace,
@@ -66,11 +74,9 @@ func New(client *queue.Client, opts ...Option) (*Scheduler, error) {
 	}
 	s.clock = s.store.Clock()
 	s.mail.init()
+	s.renewNow = make(chan struct{}, 1)
 	s.held.jobs = map[store.Held]*heldJob{}
-	errs := make([]error, 0, len(opts))
-	for _, o := range opts {
-		errs = append(errs, o.apply(&s.config))
-	}
+	errs := applied(opts, func(o Option) error { return o.apply(&s.config) })
 	if err := about("scheduler", errs...); err != nil {
 		return nil, err
 	}
@@ -83,6 +89,8 @@ func randomNumber() uint64 {
 	_, _ = rand.Read(b[:]) // never fails
 	return binary.LittleEndian.Uint64(b[:])
 }
+
+var errNotMade = errors.New("the scheduler is none: make one with scheduler.New")
 
 // ErrRunning is returned by Register and Run once the scheduler has been run.
 var ErrRunning = errors.New("the scheduler was started already")
@@ -144,12 +152,17 @@ func (s *Scheduler) Drain(ctx context.Context) error {
 	if err := s.begin(ctx); err != nil && !errors.Is(err, ErrRunning) {
 		return err
 	}
-	s.surveyAt = time.Time{}
-	return s.serve(ctx, s.drain)
+	return s.serve(ctx, func(ctx context.Context) error {
+		s.surveyAt = time.Time{}
+		return s.drain(ctx)
+	})
 }
 
 // begin checks and registers, once.
 func (s *Scheduler) begin(ctx context.Context) error {
+	if s == nil || s.store == nil {
+		return errNotMade
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.started {
@@ -159,17 +172,20 @@ func (s *Scheduler) begin(ctx context.Context) error {
 	if err != nil {
 		return about("scheduler", err)
 	}
+	s.limits, s.gates = limits, s.compileGates()
 	rows := make([]store.Task, 0, len(s.tasks))
 	for _, t := range s.tasks {
-		row, err := t.registration()
+		row, err := t.registration(s.covering(store.Line{Task: t.name, Queue: t.queue}))
 		if err != nil {
 			return fmt.Errorf("scheduler: %w", err)
 		}
 		rows = append(rows, row)
 	}
-	s.limits, s.gates = limits, s.compileGates()
 	s.breakers = slices.ContainsFunc(s.gates, func(g *gate) bool { return g.breaker.Failures > 0 })
 	if err := s.store.Register(ctx, rows, declared(limits)); err != nil {
+		return fmt.Errorf("scheduler: %w", err)
+	}
+	if err := s.tellUndeclared(ctx); err != nil {
 		return fmt.Errorf("scheduler: %w", err)
 	}
 	s.started = true
@@ -187,13 +203,38 @@ func declared(limits []*limit) []store.Declared {
 // serve runs a loop with what it needs beside it: news of this process's
 // enqueues, and the renewal of leases. It waits for all of it.
 func (s *Scheduler) serve(ctx context.Context, loop func(context.Context) error) error {
-	defer s.store.OnWake(s.mail.arrive)()
+	if !s.setServing(true) {
+		return ErrRunning
+	}
+	defer s.setServing(false)
+	defer s.store.OnWake(s.news)()
 	var beside sync.WaitGroup
 	renewing, stop := context.WithCancel(context.WithoutCancel(ctx))
 	beside.Go(func() { s.renewLeases(renewing) })
 	beside.Go(func() { s.keepHistory(renewing) })
+	beside.Go(func() { s.store.Watch(renewing, s.heard) })
 	err := loop(ctx)
 	stop()
 	beside.Wait()
 	return err
+}
+
+// setServing tells whether it changed anything.
+func (s *Scheduler) setServing(serving bool) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	changed := s.serving != serving
+	s.serving = serving
+	return changed
+}
+
+// news passes on what somebody made ready.
+func (s *Scheduler) news(w store.Wake) {
+	if w.Cancelled {
+		select {
+		case s.renewNow <- struct{}{}:
+		default:
+		}
+	}
+	s.mail.arrive(w)
 }

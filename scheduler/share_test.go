@@ -96,6 +96,35 @@ func TestAFullBucketComesOnceAndThenTheRate(t *testing.T) {
 	require.Len(t, w.starts["task:a"], 10_100)
 }
 
+// A burst, and then arrivals at nearly the rate: nobody waits for longer than
+// what was in line before it takes, and nobody overtakes.
+func TestEachJobGetsItsTurnWhileOthersArriveAtNearlyTheRate(t *testing.T) {
+	t.Parallel()
+	for _, mode := range []DeferMode{DeferSecond, UntilToken} {
+		t.Run(string(mode), func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			p := w.process(100, []simTask{{name: "a", rate: "10/s", mode: mode}})
+			line := store.Line{Task: "a", Queue: "default"}
+			jobs := w.enqueue(line, 0, 200)
+			const every = time.Second * 2 / 19 // 9.5 a second
+			for range 5 * time.Minute / every {
+				p.run(every)
+				jobs = append(jobs, w.enqueue(line, 0, 1)...)
+				p.arrive([]store.Line{line})
+			}
+			p.run(time.Minute)
+			last := int64(0)
+			for i, j := range jobs {
+				require.Equal(t, "done", j.place)
+				require.GreaterOrEqual(t, j.started, last, "job %d overtakes", i)
+				require.LessOrEqual(t, j.started-j.FirstDue, int64(21*second), "190 were waiting when the second one came")
+				last = j.started
+			}
+		})
+	}
+}
+
 // Whoever looks often gets no less than whoever looks seldom: what is written
 // back at each look and read again at the next loses nothing.
 func TestItDoesNotMatterHowOftenALimitIsAsked(t *testing.T) {
@@ -114,7 +143,7 @@ func TestItDoesNotMatterHowOftenALimitIsAsked(t *testing.T) {
 				// A limit under which only drop tasks wait is asked at every
 				// arrival: here more arrive each time than it has tokens for.
 				k := &look{slots: 100_000}
-				k.lines = []*lookLine{{Line: store.Line{Task: "a"}, drop: true, limits: []int{0}, share: 100_000}}
+				k.lines = []*lookLine{{Line: store.Line{Task: "a"}, drop: true, limits: []int{0}}}
 				k.limits = []*lookLimit{{declared: limit, mode: DeferSecond}}
 				arrivals := make([]store.Candidate, int(float64(every.Microseconds())*perMicro)+2)
 				starts, now := 0, simStart

@@ -47,9 +47,10 @@ type write struct {
 
 type simJob struct {
 	store.Candidate
-	line  store.Line
-	shed  string // the reason
-	place string
+	line    store.Line
+	shed    string // the reason
+	place   string
+	started int64 // the latest grant
 }
 
 func newWorld(t failer) *world {
@@ -106,11 +107,13 @@ func (w *world) tidy(key store.Line) {
 }
 
 // enqueue adds n jobs at the end of their priority.
-func (w *world) enqueue(line store.Line, priority, n int) {
+func (w *world) enqueue(line store.Line, priority, n int) (jobs []*simJob) {
 	for range n {
 		w.ids++
-		w.wait(&simJob{Candidate: store.Candidate{ID: w.ids, Rank: -priority, FirstDue: w.now}, line: line})
+		jobs = append(jobs, &simJob{Candidate: store.Candidate{ID: w.ids, Rank: -priority, FirstDue: w.now}, line: line})
+		w.wait(jobs[len(jobs)-1])
 	}
+	return jobs
 }
 
 // process is a scheduler in the world.
@@ -197,14 +200,21 @@ func (p *process) look() bool {
 	asks := k.Ask(p.w.now, store.Locked{Limits: rows})
 	read := make([][]store.Candidate, len(asks))
 	jobs := map[int64]*simJob{}
-	for i, a := range asks {
-		for _, j := range p.w.lines[a.Line] {
-			if len(read[i]) == a.Max {
-				break
-			}
-			if !a.Fresh || !j.Granted {
-				read[i] = append(read[i], j.Candidate)
-				jobs[j.ID] = j
+	for i := range asks {
+		asks[i].Of = i
+	}
+	for ; len(asks) > 0; asks = k.more(read) {
+		for _, a := range asks {
+			left := a.Max
+			for _, j := range p.w.lines[a.Line] {
+				if left == 0 {
+					break
+				}
+				if (!a.Fresh || !j.Granted) && (a.After == nil || byPlace(j.Candidate, *a.After) > 0) {
+					read[a.Of] = append(read[a.Of], j.Candidate)
+					jobs[j.ID] = j
+					left--
+				}
 			}
 		}
 	}
@@ -249,7 +259,7 @@ func (p *process) apply(k *look, jobs map[int64]*simJob, plan store.Plan) {
 	}
 	p.checkOrder(k, started)
 	for _, j := range started {
-		j.Granted = true
+		j.Granted, j.started = true, w.now
 	}
 	p.running = append(p.running, started...)
 	p.save(k, plan.Save)

@@ -71,10 +71,10 @@ func TestAtTheEndOfTheGraceHandlersAreCancelledAndTheirJobsGoBack(t *testing.T) 
 				require.Empty(t, back.Errors)
 			}
 		}
-		// Five times are enough.
+		// The sixth counts as a failure.
 		e := r.letter(id)
 		require.Equal(t, dlq.Failed, e.Kind)
-		require.Equal(t, "interrupted by stops too often", e.Reason)
+		require.Equal(t, "cut off by a stop, as it was 5 times before: cut off", e.Reason)
 		require.Equal(t, 6, e.Attempts)
 		require.EqualValues(t, 6, r.limit("task:a").Started, "each start took a token")
 	})
@@ -173,18 +173,18 @@ var connections = goleak.IgnoreAnyFunction("database/sql.(*DB).connectionCleaner
 // Whenever it is stopped, a job has run and is completed, or waits as it did.
 func TestAStopAtAnyMomentLosesAndRepeatsNothing(t *testing.T) {
 	each(t, func(t *testing.T, r *rig) {
-		const jobs = 200
-		r.enqueue("a", numbered(jobs))
-		rounds := 0
-		for ; len(r.jobs(queue.StatePending)) > 0; rounds++ {
+		const rounds, more = 50, 6
+		before := goleak.IgnoreCurrent()
+		for round := range rounds {
+			r.enqueue("a", numbered(more))
 			r.again(scheduler.Concurrency(1 + rand.IntN(3)))
-			n := make(chan struct{}, jobs)
+			n := make(chan struct{}, rounds*more)
 			r.task("a", func(*queue.Job[string]) error {
 				n <- struct{}{}
 				return nil
-			})
+			}, scheduler.RateLimit("1000000/h"))
 			stop, done := r.serve()
-			for range min(1+rand.IntN(20), len(r.jobs(queue.StatePending))) {
+			for range rand.IntN(more) {
 				select {
 				case <-n:
 				case err := <-done:
@@ -193,15 +193,17 @@ func TestAStopAtAnyMomentLosesAndRepeatsNothing(t *testing.T) {
 			}
 			stop()
 			require.NoError(t, <-done)
-			require.Empty(t, r.jobs(queue.StateRunning))
+			require.Empty(t, r.jobs(queue.StateRunning), "round %d", round)
 			require.Len(t, r.jobs(queue.StateCompleted), r.count())
 			for _, j := range r.jobs(queue.StatePending) {
 				require.Zero(t, j.Attempt)
 			}
 		}
-		t.Log(rounds, "stops")
-		require.Equal(t, jobs, r.count())
-		r.conserved(jobs)
+		require.NoError(t, goleak.Find(before, connections))
+		require.EqualValues(t, r.count(), r.limit("task:a").Started, "no token was spent in vain")
+		r.drain()
+		require.Equal(t, rounds*more, r.count())
+		r.conserved(rounds * more)
 	})
 }
 

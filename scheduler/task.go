@@ -35,6 +35,9 @@ type ownLimit struct {
 // its max_retries, and then becomes a dead letter. Jobs run at least once: a
 // handler may see a job again whose process died before it could report.
 func Register[Args any](s *Scheduler, name queue.Task[Args], handler func(context.Context, *queue.Job[Args]) error, opts ...TaskOption) error {
+	if s == nil || s.store == nil {
+		return fmt.Errorf("task %q: %w", string(name), errNotMade)
+	}
 	t := &task{taskConfig: taskConfig{
 		name:       string(name),
 		rate:       rateConfig{mode: DeferSecond},
@@ -47,9 +50,7 @@ func Register[Args any](s *Scheduler, name queue.Task[Args], handler func(contex
 	if handler == nil {
 		errs = append(errs, errors.New("its handler is nil"))
 	}
-	for _, o := range opts {
-		errs = append(errs, o.applyTask(&t.taskConfig))
-	}
+	errs = append(errs, applied(opts, func(o TaskOption) error { return o.applyTask(&t.taskConfig) })...)
 	errs = append(errs, queue.CheckName("queue", t.queue), t.readRate())
 	t.run = func(ctx context.Context, row store.Job) error {
 		job, err := queue.NewJobFor[Args](row)
@@ -84,6 +85,8 @@ func (t *task) readRate() error {
 		t.limits = []ownLimit{{taskPrefix + t.name, limit}}
 	case t.rate.burstSet:
 		return errors.New(`burst without rate_limit: add a rate, as in "100/m"`)
+	case t.rate.modeSet:
+		return errors.New(`defer without rate_limit: add a rate, as in "100/m"`)
 	}
 	return nil
 }
@@ -135,9 +138,18 @@ func (t *task) info() TaskInfo {
 	return info
 }
 
-// registration is the task's row in the database.
-func (t *task) registration() (store.Task, error) {
-	definition, err := json.Marshal(t.info())
+// registration is the task's row in the database. It tells which limits cover
+// the task, so that one that nobody declares any more can be told from others.
+func (t *task) registration(covering []*limit) (store.Task, error) {
+	names := make([]string, len(covering))
+	for i, l := range covering {
+		names[i] = l.Name
+	}
+	definition, err := json.Marshal(struct {
+		TaskInfo
+
+		Limits []string `json:"limits"`
+	}{t.info(), names})
 	if err != nil {
 		return store.Task{}, fmt.Errorf("task %q: %w", t.name, err)
 	}

@@ -1,10 +1,13 @@
 package scheduler
 
 import (
+	"errors"
 	"log/slog"
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/weirq/weir/internal/store"
 )
 
 // trouble is a database that does not answer: what was said of it, and when
@@ -34,6 +37,9 @@ func (s *Scheduler) fail(doing string, err error) {
 	}
 	t.err, t.until = err, now.Add(t.pause)
 	s.surveyAt = time.Time{} // afterwards nothing that is remembered is sure
+	if errors.Is(err, store.ErrLocked) {
+		s.goRound()
+	}
 	s.log.Error("database_error", "doing", doing, "error", err, "since", t.since, "next_try_in", t.pause)
 }
 
@@ -44,6 +50,62 @@ func (s *Scheduler) recover() {
 	}
 	s.log.Info("database_back", "after", s.clock.Now().Sub(s.trouble.since))
 	s.trouble = trouble{}
+}
+
+// blocked is a row that another session keeps locked, as somebody who left a
+// transaction open does. For a while the turns go round such rows, so that only
+// what needs them waits.
+type blocked struct {
+	until   time.Time
+	results []store.Result // whose jobs are locked
+	retryAt time.Time      // when these are written again
+	told    bool
+}
+
+const (
+	skipLockedFor = 30 * time.Second
+	retryLocked   = 500 * time.Millisecond
+)
+
+// goRound notes that a turn waited for a locked row in vain.
+func (s *Scheduler) goRound() {
+	s.blocked.until, s.blocked.told = s.clock.Now().Add(skipLockedFor), false
+}
+
+// passedOver notes what a turn left out, and returns the results to be written
+// later.
+func (s *Scheduler) passedOver(k *look, postponed []store.Result) {
+	b := &s.blocked
+	if len(postponed) > 0 {
+		b.results = append(b.results, postponed...)
+		b.retryAt = s.clock.Now().Add(retryLocked)
+	}
+	var names []string
+	if k != nil {
+		for _, l := range k.limits {
+			if l.row.Busy {
+				names = append(names, l.row.Name)
+			}
+		}
+		for _, g := range k.gates {
+			if g.row.Busy {
+				names = append(names, g.name)
+			}
+		}
+	}
+	if len(names)+len(postponed) > 0 && !b.told {
+		b.told = true
+		s.log.Warn("rows_locked", "limits", names, "jobs", len(postponed))
+	}
+}
+
+// heard tells whether this process hears what others make ready.
+func (s *Scheduler) heard(err error) {
+	if err != nil {
+		s.log.Warn("wakeups_lost", "error", err)
+		return
+	}
+	s.log.Info("wakeups_heard")
 }
 
 // shedLog sums up sheds: one line for each limit, once a second at most.

@@ -63,8 +63,8 @@ func (s *Scheduler) handle(ctx context.Context, j *heldJob) {
 		if p := recover(); p != nil {
 			err = fmt.Errorf("panic: %v\n%s", p, debug.Stack())
 		}
-		s.held.remove(j.key())
-		r := s.result(ctx, j.row, err)
+		r := s.settle(ctx, j.row, err)
+		j.reported.Store(true)
 		j.cancel(context.Canceled)
 		s.mail.report(r)
 	}()
@@ -113,6 +113,17 @@ func (s *Scheduler) attempt(ctx context.Context, row store.Job) error {
 	return fmt.Errorf("%w: %w", cause, err)
 }
 
+// settle is result, for any error: the methods of one may panic, as those of a
+// nil pointer do.
+func (s *Scheduler) settle(ctx context.Context, row store.Job, err error) (r store.Result) {
+	defer func() {
+		if p := recover(); p != nil {
+			r = s.failed(row, errors.New(safeText(err)))
+		}
+	}()
+	return s.result(ctx, row, err)
+}
+
 // result turns the end of an attempt into what is written.
 func (s *Scheduler) result(ctx context.Context, row store.Job, err error) store.Result {
 	r := resultOf(row)
@@ -124,8 +135,15 @@ func (s *Scheduler) result(ctx context.Context, row store.Job, err error) store.
 		return r
 	}
 	if errors.Is(context.Cause(ctx), errStopped) {
-		return s.interrupted(row)
+		return s.interrupted(row, err)
 	}
+	return s.failed(row, err)
+}
+
+// failed is an attempt that ended with an error: the job is tried again, or it
+// is a dead letter.
+func (s *Scheduler) failed(row store.Job, err error) store.Result {
+	r := resultOf(row)
 	t := s.tasks[row.Task]
 	text := errorText(err)
 	r.Text = text
@@ -158,23 +176,19 @@ func resultOf(row store.Job) store.Result {
 const interruptions = 5
 
 // interrupted gives a job back whose handler was cut off by a stop.
-func (s *Scheduler) interrupted(row store.Job) store.Result {
+func (s *Scheduler) interrupted(row store.Job, err error) store.Result {
+	if row.GivenBack >= interruptions {
+		return s.failed(row, fmt.Errorf("cut off by a stop, as it was %d times before: %w", row.GivenBack, err))
+	}
 	r := resultOf(row)
 	r.Outcome = store.Interrupted
-	if row.GivenBack >= interruptions {
-		r.Outcome, r.Reason = store.Dead, "interrupted by stops too often"
-		r.Errors = store.AppendError(row.Errors.String, store.AttemptError{
-			Attempt: row.Attempt, At: s.clock.Now().UnixMicro(), Error: r.Reason,
-		})
-	}
 	return r
 }
 
 // tellRefused says why a result came too late: the job was cancelled while it
 // ran, or is in other hands.
-func (s *Scheduler) tellRefused(ctx context.Context, r store.Result) {
-	job, found, err := s.store.Get(ctx, r.UID)
-	if err == nil && found && job.State == store.Cancelled {
+func (s *Scheduler) tellRefused(r store.Result) {
+	if r.Cancelled {
 		s.counters.refused.Add(1)
 		s.log.Info("job_cancelled", "job_id", r.UID, "task", r.Line.Task)
 		s.publish(JobCancelled, r)
@@ -220,11 +234,11 @@ func (s *Scheduler) refuse(r store.Result) {
 }
 
 // count sums up written results, and logs what failed.
-func (s *Scheduler) count(ctx context.Context, results, refused []store.Result) {
+func (s *Scheduler) count(results, refused []store.Result) {
 	late := make(map[int64]struct{}, len(refused))
 	for _, r := range refused {
 		late[r.ID] = struct{}{}
-		s.tellRefused(ctx, r)
+		s.tellRefused(r)
 	}
 	for _, r := range results {
 		if _, refused := late[r.ID]; refused {

@@ -62,7 +62,7 @@ until "limits unset", or for the time that --for gives.
 func (f *setFlags) check(cmd *cobra.Command, name string) error {
 	if cmd.Flags().Changed("burst") {
 		if err := bucket.CheckBurst(f.burst); err != nil {
-			return fmt.Errorf("limit %q: %w", name, err)
+			return usage("limit %q: %w", name, err)
 		}
 	}
 	if cmd.Flags().Changed("for") && f.length <= 0 {

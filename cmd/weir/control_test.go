@@ -62,19 +62,19 @@ func TestARateThatIsNoneIsRefusedWithTheSameWordsAsEverywhere(t *testing.T) {
 		"":       `rate "": it is empty: write a count and a period, as in "100/m"`,
 	} {
 		r := b.run("limits", "set", "stripe", rate)
-		assert.Equal(t, exitFailure, r.code, rate)
+		assert.Equal(t, exitUsage, r.code, rate)
 		assert.Equal(t, `weir: limit "stripe": `+want+"\n", r.err)
 		assert.Empty(t, r.out)
 	}
 	for _, burst := range []string{"0", "-1", "1000000001"} {
 		r := b.run("limits", "set", "stripe", "1/s", "--burst", burst)
-		assert.Equal(t, exitFailure, r.code)
+		assert.Equal(t, exitUsage, r.code)
 		assert.Equal(t, `weir: limit "stripe": burst `+burst+": use a whole number from 1 to 1000000000, as in burst 20\n", r.err)
 	}
 	assert.Equal(t, "declared", b.json(t, "limits", "show", "stripe")["source"], "nothing was stored")
 
 	r := b.run("limits", "set", "task@m:resize", "5/s")
-	assert.Equal(t, exitFailure, r.code)
+	assert.Equal(t, exitUsage, r.code)
 	assert.Equal(t, `weir: limit "task@m:resize": rate "5/s": one of a list of rates keeps its period: use a count per m, as in "100/m"`+"\n", r.err)
 }
 

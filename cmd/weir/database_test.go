@@ -93,7 +93,7 @@ func TestAFileWithFaultsStopsEveryCommand(t *testing.T) {
 func TestADSNOfNoKnownFormIsRefused(t *testing.T) {
 	t.Parallel()
 	r := call{}.run("jobs", "list", "--database", "mysql://root:hunter2@db/x")
-	assert.Equal(t, exitFailure, r.code)
+	assert.Equal(t, exitUsage, r.code)
 	assert.Contains(t, r.err, "use sqlite:PATH or postgres://")
 	assert.NotContains(t, r.err, "hunter2")
 }
@@ -118,6 +118,9 @@ func TestMigrationsAreShownTakenAwayAndBroughtBack(t *testing.T) {
 	r = b.run("jobs", "list")
 	assert.Equal(t, exitFailure, r.code)
 	assert.Contains(t, r.err, "`weir migrate up`")
+	r = b.run("migrate", "down", "--yes")
+	assert.Equal(t, exitFailure, r.code)
+	assert.Contains(t, r.err, "no version of the schema is applied: `weir migrate up` applies them")
 
 	assert.Contains(t, b.ok(t, "migrate", "up"), "applied")
 	assert.Empty(t, items(t, b.json(t, "jobs", "list")))

@@ -41,8 +41,8 @@ func TestEveryLogEventStandsInThePageWithItsKeys(t *testing.T) {
 	page, err := os.ReadFile("../../docs/events.md")
 	require.NoError(t, err)
 	inPage := map[string]string{}
-	for _, row := range regexp.MustCompile("(?m)^\\| `(\\w+)` \\| (\\w+) \\| ([^|]*) \\|").FindAllStringSubmatch(string(page), -1) {
-		inPage[row[1]] = row[2] + " " + strings.ReplaceAll(strings.TrimSpace(row[3]), "`", "")
+	for _, row := range regexp.MustCompile("(?m)^\\| `(\\w+)` \\| (\\w+) \\|([^|]*)\\|").FindAllStringSubmatch(string(page), -1) {
+		inPage[row[1]] = strings.TrimSpace(row[2] + " " + strings.ReplaceAll(strings.TrimSpace(row[3]), "`", ""))
 	}
 	require.Equal(t, inCode, inPage)
 }

@@ -37,10 +37,11 @@ func (a *app) limitsList() *cobra.Command {
 	}
 }
 
-// rate is a limit's rate and burst, and whether an operator set them.
+// rate is a limit's rate and burst, and where they come from if not from a
+// process.
 func rate(l *queue.LimitInfo) string {
-	if l.Source == queue.SourceOverride {
-		return rateAndBurst(l) + " (override)"
+	if l.Source != queue.SourceDeclared {
+		return rateAndBurst(l) + " (" + l.Source + ")"
 	}
 	return rateAndBurst(l)
 }
@@ -139,5 +140,6 @@ func (a *app) limitFields(l *queue.LimitInfo) {
 		[2]string{"started", number(l.Started)},
 		[2]string{"deferred", number(l.Deferred)},
 		[2]string{"shed", number(l.Shed)},
+		[2]string{"problem", l.Problem},
 	)
 }

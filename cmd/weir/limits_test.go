@@ -45,8 +45,11 @@ func TestLimitsQueuesAndTasksAreShown(t *testing.T) {
 
 		tasks := items(t, b.json(t, "tasks", "list"))
 		require.Len(t, tasks, 3)
-		assert.Equal(t, words("name queue max_retries definition registered_at"), keys(tasks[0]))
-		assert.Regexp(t, `(?m)^sample +default +2/h +drop +3 `, b.ok(t, "tasks", "list"))
-		assert.Regexp(t, `(?m)^works +mail +- +defer +3 `, b.ok(t, "tasks", "list"))
+		assert.Equal(t, words("name queue max_retries definition waiting registered_at"), keys(tasks[0]))
+		assert.Regexp(t, `(?m)^sample +default +2/h +drop +3 +0 +(now|.* ago)$`, b.ok(t, "tasks", "list"))
+		assert.Regexp(t, `(?m)^works +mail +- +defer +3 +1 +(now|.* ago)$`, b.ok(t, "tasks", "list"))
+
+		b.ok(t, "enqueue", "new_task", "--count", "2")
+		assert.Regexp(t, `(?m)^new_task +default +- +- +3 +2 +never: no handler$`, b.ok(t, "tasks", "list"))
 	})
 }

@@ -11,7 +11,7 @@ import (
 
 func (a *app) tasksList() *cobra.Command {
 	return &cobra.Command{
-		Use: "list", Short: "List tasks as they were last registered", Args: noArgs,
+		Use: "list", Short: "List tasks as they were last registered, and those that jobs wait for in vain", Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return a.with(cmd.Context(), func(c *queue.Client) error {
 				tasks, err := c.Tasks(cmd.Context())
@@ -25,9 +25,15 @@ func (a *app) tasksList() *cobra.Command {
 				for i := range tasks {
 					t := &tasks[i]
 					limit, excess := limitOf(t.Definition)
-					rows = append(rows, []string{t.Name, t.Queue, limit, excess, number(t.MaxRetries), a.ago(t.RegisteredAt)})
+					registered := "never: no handler"
+					if !t.RegisteredAt.IsZero() {
+						registered = a.ago(t.RegisteredAt)
+					}
+					rows = append(rows, []string{
+						t.Name, t.Queue, limit, excess, number(t.MaxRetries), capped(t.Waiting, t.WaitingCapped), registered,
+					})
 				}
-				a.table("tasks: a scheduler registers them", []string{"TASK", "QUEUE", "RATE", "EXCESS", "MAX RETRIES", "REGISTERED"}, rows)
+				a.table("tasks: a scheduler registers them", []string{"TASK", "QUEUE", "RATE", "EXCESS", "MAX RETRIES", "WAITING", "REGISTERED"}, rows)
 				return nil
 			})
 		},

@@ -25,3 +25,19 @@ func (System) Timer(d time.Duration) (<-chan time.Time, func()) {
 	t := time.NewTimer(d)
 	return t.C, func() { t.Stop() }
 }
+
+// start is when the process began.
+var start = time.Now()
+
+// Elapsed is the time since the process began, as the host's monotonic clock
+// has it.
+func (System) Elapsed() time.Duration { return time.Since(start) }
+
+// Elapsed is a reading of a clock's time that never steps: two of them tell how
+// long it was between. A clock that has none never steps.
+func Elapsed(c Clock) time.Duration {
+	if e, ok := c.(interface{ Elapsed() time.Duration }); ok {
+		return e.Elapsed()
+	}
+	return time.Duration(c.Now().UnixMicro()) * time.Microsecond
+}

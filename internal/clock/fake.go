@@ -10,6 +10,7 @@ import (
 type Fake struct {
 	mu     sync.Mutex
 	now    time.Time
+	passed time.Duration
 	timers map[*fakeTimer]struct{}
 }
 
@@ -47,12 +48,30 @@ func (f *Fake) Timer(d time.Duration) (<-chan time.Time, func()) {
 	}
 }
 
+// Elapsed is the sum of all Advances.
+func (f *Fake) Elapsed() time.Duration {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.passed
+}
+
+// Step sets the clock on, or back, by d without time passing: no timer fires.
+func (f *Fake) Step(d time.Duration) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.now = f.now.Add(d)
+	for t := range f.timers {
+		t.at = t.at.Add(d)
+	}
+}
+
 // Advance moves the clock by d, which may be negative: a clock that steps
 // back. Timers whose time has come fire.
 func (f *Fake) Advance(d time.Duration) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.now = f.now.Add(d)
+	f.passed += d
 	for t := range f.timers {
 		if !t.at.After(f.now) {
 			delete(f.timers, t)

@@ -3,15 +3,14 @@ package config
 import (
 	"fmt"
 	"math/bits"
-	"os"
-	"os/exec"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/weirq/weir/bucket"
+	"github.com/weirq/weir/internal/store"
+	"github.com/weirq/weir/internal/target"
 )
 
 // A Budget is one limit of the file, of a task, a queue or its own, and what
@@ -58,9 +57,9 @@ func (f *File) Budgets() []Budget {
 }
 
 // Warnings lists what a file without faults says and hardly means. It looks
-// for the commands' programs on this machine.
+// for the commands' programs and the database's folder on this machine.
 func (f *File) Warnings() []Finding {
-	var out []Finding
+	out := f.unused()
 	for _, b := range f.Budgets() {
 		if b.Limit.Narrow() {
 			out = append(out, Finding{
@@ -75,13 +74,31 @@ func (f *File) Warnings() []Finding {
 		out = append(out, t.withoutEffect()...)
 		out = append(out, t.idleRates()...)
 		if t.Exec != nil {
-			out = append(out, t.Exec.missing(t.Name)...)
+			out = append(out, t.Exec.cannotStart(t.Name)...)
 		}
 	}
 	for i := range f.Limits {
 		out = append(out, f.Limits[i].namedTwice()...)
 	}
 	inOrder(out)
+	return out
+}
+
+// unused names what the file as a whole leaves without use.
+func (f *File) unused() []Finding {
+	var out []Finding
+	if !f.Runs() {
+		out = append(out, Finding{
+			Code: NothingRuns, Place: Place{File: f.Path},
+			Message: "no task runs here", Mend: `add one, as in tasks: {hello: {exec: {command: ["./hello.sh"]}}}`,
+		})
+	}
+	if folder := store.MissingFolder(f.Database); folder != "" {
+		out = append(out, Finding{Code: NoFolder, Place: f.databaseAt, Message: "there is no folder " + strconv.Quote(folder), Mend: "make it, as with mkdir -p"})
+	}
+	if f.Listen != "" {
+		out = append(out, Finding{Code: Ignored, Place: f.listenAt, Message: "listen " + quote(f.Listen) + " is ignored: this version has no HTTP server", Mend: "leave it out"})
+	}
 	return out
 }
 
@@ -114,11 +131,24 @@ func (t *Task) withoutEffect() []Finding {
 		return nil
 	}
 	slices.Sort(keys)
+	verb, mend := "has", "give it where the task runs"
+	if len(keys) > 1 {
+		verb, mend = "have", "give them where the task runs"
+	}
 	return []Finding{{
 		Code: NoEffect, Place: t.Place,
-		Message: fmt.Sprintf("task %s runs elsewhere: %s has no effect here", quote(t.Name), strings.Join(keys, ", ")),
-		Mend:    "give it where the task runs",
+		Message: fmt.Sprintf("task %s runs elsewhere: %s %s no effect here", quote(t.Name), listed(keys), verb),
+		Mend:    mend,
 	}}
+}
+
+// listed writes a list for a person: "a, b and c".
+func listed(words []string) string {
+	last := len(words) - 1
+	if last < 1 {
+		return strings.Join(words, "")
+	}
+	return strings.Join(words[:last], ", ") + " and " + words[last]
 }
 
 // idleRates names the rates of a list that never refuse anything, because
@@ -151,25 +181,13 @@ func noMore(a, b bucket.Limit) bool {
 	return ah < bh || ah == bh && al <= bl
 }
 
-// missing reports a program or a folder that is not on this machine.
-func (e *Exec) missing(task string) []Finding {
-	warn := func(message, mend string) []Finding {
-		return []Finding{{Code: NoProgram, Place: e.Place, Message: "task " + quote(task) + ": " + message, Mend: mend}}
-	}
-	if info, err := os.Stat(e.Dir); err != nil || !info.IsDir() {
-		return warn("there is no folder "+strconv.Quote(e.Dir), "make it, or correct dir")
-	}
-	program := e.Command[0]
-	if _, err := exec.LookPath(program); err == nil {
+// cannotStart reports what keeps the command from starting on this machine.
+func (e *Exec) cannotStart(task string) []Finding {
+	problem, mend := target.Exec{Command: e.Command, Dir: e.Dir}.Problem()
+	if problem == "" {
 		return nil
 	}
-	if !filepath.IsAbs(program) {
-		return warn("no program "+strconv.Quote(program)+" in PATH", "install it, or write ./"+program+" for one beside the file")
-	}
-	if _, err := os.Stat(program); err != nil {
-		return warn("there is no program "+strconv.Quote(program), "make it, or correct the command")
-	}
-	return warn(strconv.Quote(program)+" cannot be executed", "make it executable: chmod +x "+program)
+	return []Finding{{Code: NoProgram, Place: e.Place, Message: "task " + quote(task) + ": " + problem, Mend: mend}}
 }
 
 func (l *Limit) namedTwice() []Finding {

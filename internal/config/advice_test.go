@@ -3,6 +3,7 @@ package config
 import (
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -46,6 +47,28 @@ func TestTheShareSaysWhatLatenessCosts(t *testing.T) {
 	assert.InDelta(t, 1, budgets[1].Share(2*time.Millisecond), 0)
 }
 
+func TestAFileAsAWholeIsLookedAtToo(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	for content, want := range map[string][]string{
+		"": {`weir.yaml: W206 no task runs here: add one, as in tasks: {hello: {exec: {command: ["./hello.sh"]}}}`},
+		"tasks: {t: {elsewhere: true}}\n": {`weir.yaml: W206 no task runs here: add one, as in tasks: {hello: {exec: {command: ["./hello.sh"]}}}`},
+		"tasks: {t: {exec: {command: [\"true\"]}}}\ndatabase: sqlite:none/weir.db\nlisten: 127.0.0.1:8377\n": {
+			`weir.yaml:2:11: W207 database: there is no folder "` + dir + `/none": make it, as with mkdir -p`,
+			`weir.yaml:3:9: W208 listen: listen "127.0.0.1:8377" is ignored: this version has no HTTP server: leave it out`,
+		},
+		"tasks: {t: {exec: {command: [\"true\"]}}}\ndatabase: sqlite:weir.db\n": nil,
+	} {
+		f, err := Parse(filepath.Join(dir, "weir.yaml"), []byte(content))
+		require.NoError(t, err)
+		var got []string
+		for _, w := range f.Warnings() {
+			got = append(got, strings.TrimPrefix(w.Error(), dir+"/"))
+		}
+		assert.Equal(t, want, got, "%s", content)
+	}
+}
+
 func TestAWarningSaysWhatAFileHardlyMeans(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -62,6 +85,7 @@ tasks:
   h: {exec: {command: ["true"]}, rate_limit: [5/s, 300/m, {rate: 10/h, burst: 1}]}
   i: {exec: {command: ["true"]}, rate_limit: [{rate: 1000/s, burst: 5}, {rate: 60000/m, burst: 5}]}
   j: {exec: {command: ["true"]}, rate_limit: [{rate: 5/s, burst: 100}, 299/m, 1000000000/d]}
+  k: {elsewhere: true, on_excess: drop}
 limits:
   stripe: {rate: 1/s, tasks: [e, f, e]}
 `))
@@ -73,11 +97,11 @@ limits:
 		assert.NotEmpty(t, w.Mend)
 	}
 	assert.Equal(t, []string{
-		`weir.yaml:3:13: W202 tasks.a.exec: task "a": there is no program "` + dir + `/none.sh": make it, or correct the command`,
+		`weir.yaml:3:13: W202 tasks.a.exec: task "a": there is no program "` + dir + `/none.sh": make it, or correct the command: a path counts from the folder of the file`,
 		`weir.yaml:4:13: W202 tasks.b.exec: task "b": "` + dir + `/plain.sh" cannot be executed: make it executable: chmod +x ` + dir + `/plain.sh`,
 		`weir.yaml:5:13: W202 tasks.c.exec: task "c": no program "no-such-program-at-all" in PATH: install it, or write ./no-such-program-at-all for one beside the file`,
 		`weir.yaml:6:13: W202 tasks.d.exec: task "d": there is no folder "` + dir + `/nowhere": make it, or correct dir`,
-		`weir.yaml:7:3: W203 tasks.e: task "e" runs elsewhere: breaker, concurrency, rate_limit, timeout has no effect here: give it where the task runs`,
+		`weir.yaml:7:3: W203 tasks.e: task "e" runs elsewhere: breaker, concurrency, rate_limit and timeout have no effect here: give them where the task runs`,
 		`weir.yaml:8:53: W201 tasks.f.rate_limit.rate: limit "task:f": 1000/s burst 5 holds less than 20 ms worth of its rate, so that ordinary delays cost a good part of it: use a burst of 20 or more`,
 		`weir.yaml:10:47: W205 tasks.h.rate_limit[0]: task "h": 5/s never refuses a job: 10/h burst 1 lets no more pass in any time: leave it out, or make it smaller`,
 		`weir.yaml:10:52: W205 tasks.h.rate_limit[1]: task "h": 300/m never refuses a job: 5/s lets no more pass in any time: leave it out, or make it smaller`,
@@ -85,6 +109,7 @@ limits:
 		`weir.yaml:11:80: W201 tasks.i.rate_limit[1].rate: limit "task@m:i": 60000/m burst 5 holds less than 20 ms worth of its rate, so that ordinary delays cost a good part of it: use a burst of 20 or more`,
 		`weir.yaml:11:80: W205 tasks.i.rate_limit[1].rate: task "i": 60000/m burst 5 never refuses a job: 1000/s burst 5 lets no more pass in any time: leave it out, or make it smaller`,
 		`weir.yaml:12:79: W205 tasks.j.rate_limit[2]: task "j": 1000000000/d never refuses a job: 5/s burst 100 lets no more pass in any time: leave it out, or make it smaller`,
-		`weir.yaml:14:3: W204 limits.stripe: limit "stripe" names "e" twice: a job takes one token all the same: name it once`,
+		`weir.yaml:13:3: W203 tasks.k: task "k" runs elsewhere: on_excess has no effect here: give it where the task runs`,
+		`weir.yaml:15:3: W204 limits.stripe: limit "stripe" names "e" twice: a job takes one token all the same: name it once`,
 	}, got)
 }

@@ -41,10 +41,14 @@ func (s *section) backoffParts() *scheduler.Backoff {
 	var b scheduler.Backoff
 	b.Base, _ = s.duration("base", shortestBase, longestTime)
 	base := max(b.Base, shortestBase)
-	if b.Base == 0 && !s.has("base") {
+	if !s.has("base") {
 		base = defaultBase
 	}
-	b.Max, _ = s.duration("max", base, longestTime)
+	var ok bool
+	if b.Max, ok = s.duration("max", shortestBase, longestTime); ok && b.Max < base {
+		at, _ := s.find("max")
+		s.fault(BadBackoff, at.of.position, join(s.path, "max"), "max "+quote(at.of.value)+" is below the base, "+short(base), "use the base or more")
+	}
 	if n, ok := s.value("factor", "a number of at least 1, as in 2.0"); ok {
 		b.Factor, _ = s.decimal(n, join(s.path, "factor"), "factor", 1, math.MaxFloat64)
 	}

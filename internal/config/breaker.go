@@ -29,7 +29,7 @@ func (s *section) breaker(whose string) *scheduler.Breaker {
 	var b scheduler.Breaker
 	failures, _, _ := in.whole("failures", BadNumber, 1, mostFailures)
 	if !in.has("failures") {
-		in.fault(MissingKey, n.position, path, whose+`: no "failures"`, "say how many open the breaker, as in "+want)
+		in.missing(MissingKey, n.position, whose+`: no "failures"`, "say how many open the breaker, as in "+want)
 	}
 	b.Window, _ = in.duration("window", time.Millisecond, longestTime)
 	b.Open, _ = in.duration("open", time.Millisecond, longestTime)

@@ -30,7 +30,7 @@ func (s *section) exec(whose, dir string) *Exec {
 		}
 	}
 	if n.kind == mapping && !in.has("command") {
-		in.fault(BadCommand, n.position, path, whose+`: no "command"`, "give "+want)
+		in.missing(BadCommand, n.position, whose+`: no "command"`, "give "+want)
 	}
 	out.Command = in.command(whose, dir)
 	in.end()
@@ -57,7 +57,7 @@ func (s *section) command(whose, dir string) []string {
 		at := fmt.Sprintf("%s[%d]", path, i)
 		switch {
 		case item.kind != text && item.kind != number && item.kind != boolean:
-			s.fault(WrongType, item.position, at, "it is "+item.kind.String(), "give a word of the command, in quotes if it may be read as something else")
+			s.wrongTypeAt(at, item, "a word of the command, in quotes if it may be read as something else")
 		case i == 0 && strings.TrimSpace(item.value) == "":
 			s.fault(BadCommand, item.position, at, whose+": the program's name is empty", "give "+want)
 		case strings.ContainsRune(item.value, 0):

@@ -37,7 +37,7 @@ func (s *section) http(whose string) *HTTP {
 		}
 	}
 	if !in.has("url") {
-		in.fault(MissingKey, n.position, path, whose+`: no "url"`, "give "+want)
+		in.missing(MissingKey, n.position, whose+`: no "url"`, "give "+want)
 	}
 	out.Headers = in.headers(whose)
 	in.end()
@@ -125,7 +125,7 @@ func (s *section) headers(whose string) map[string]string {
 		seen[canonical] = e.key
 		switch k := e.of.kind; {
 		case k != text && k != number && k != boolean:
-			s.fault(WrongType, e.of.position, at, "it is "+k.String(), "give the header's value, in quotes if it may be read as something else")
+			s.wrongTypeAt(at, e.of, "the header's value, in quotes if it may be read as something else")
 		case strings.IndexFunc(e.of.value, unsendable) >= 0:
 			bad(e.of.position, at, "its value has a control character", "leave it out")
 		case canonical == "Host" && !isHost(e.of.value):

@@ -52,7 +52,7 @@ func (r *reader) limit(path string, e entry, f *File) Limit {
 	s.notServed("limit", "per", "exact", "strategy")
 	l.Rate = s.rate("rate", whose)
 	if !s.has("rate") && !s.has("limit") && !s.has("rate_limit") {
-		s.fault(MissingKey, e.at, path, whose+": no rate", "add one, as in rate: 100/m")
+		s.missing(MissingKey, e.at, whose+": no rate", "add one, as in rate: 100/m")
 	}
 	tasks, queues := s.names("tasks", "task"), s.names("queues", "queue")
 	for _, t := range tasks {
@@ -70,7 +70,7 @@ func (r *reader) limit(path string, e entry, f *File) Limit {
 		l.Queues = append(l.Queues, q.name)
 	}
 	if nothing := len(tasks)+len(queues) == 0; nothing && s.empty("tasks") && s.empty("queues") {
-		s.fault(CoversNone, e.at, path, whose+" covers nothing", "name what it covers, as in tasks: [one, two] or queues: [emails]")
+		s.missing(CoversNone, e.at, whose+" covers nothing", "name what it covers, as in tasks: [one, two] or queues: [emails]")
 	}
 	s.end()
 	return l
@@ -85,10 +85,8 @@ func (s *section) empty(key string) bool {
 
 // declare proposes a name that was probably meant, or to declare this one.
 func declare(name string, known []string, how string) string {
-	for _, k := range known {
-		if d := distance(name, k); d <= max(1, len(k)/3) {
-			return fmt.Sprintf("did you mean %q? Else declare it %s", k, how)
-		}
+	if near := Nearest(name, known); near != "" {
+		return fmt.Sprintf("did you mean %q? Else declare it %s", near, how)
 	}
 	return "declare it " + how
 }

@@ -26,6 +26,7 @@ type node struct {
 	position
 
 	kind    kind
+	damaged bool   // part of it could not be read, which has been told
 	value   string // of a scalar, as written
 	entries []entry
 	items   []*node

@@ -60,7 +60,7 @@ func (r *reader) rateParts(path, key, whose string, n *node) Rate {
 	if n, given := s.value("rate", wantRate); given {
 		out = s.oneRate(join(path, "rate"), whose, n)
 	} else if !s.has("rate") {
-		s.fault(MissingKey, s.of.position, path, whose+": no rate", `add one, as in {rate: 100/m, burst: 20}`)
+		s.missing(MissingKey, s.of.position, whose+": no rate", `add one, as in {rate: 100/m, burst: 20}`)
 	}
 	if burst, _, ok := s.whole("burst", BadBurst, 1, bucket.MaxBurst); ok && !out.IsZero() {
 		out.Limit.Burst = burst

@@ -77,11 +77,21 @@ func (s *section) value(key, want string) (*node, bool) {
 	if !there {
 		return nil, false
 	}
-	if e.of.kind == absent {
+	switch {
+	case e.of.damaged && e.of.kind == absent:
+		return nil, false
+	case e.of.kind == absent:
 		s.fault(WrongType, e.at, join(s.path, key), fmt.Sprintf("%q has no value", key), "give "+want+", or leave the key out")
 		return nil, false
 	}
 	return e.of, true
+}
+
+// missing reports what a mapping does not say, if all of it could be read.
+func (s *section) missing(code Code, at position, message, mend string) {
+	if !s.of.damaged {
+		s.fault(code, at, s.path, message, mend)
+	}
 }
 
 func (s *section) wrongType(key string, n *node, want string) {
@@ -93,6 +103,9 @@ func (s *section) wrongType(key string, n *node, want string) {
 }
 
 func (r *reader) wrongTypeAt(path string, n *node, want string) {
+	if n.damaged {
+		return
+	}
 	found := n.kind.String()
 	if n.value != "" {
 		found = quote(n.value) + ", " + found
@@ -231,7 +244,7 @@ func (s *section) names(key, kind string) []named {
 	for i, item := range n.items {
 		path := fmt.Sprintf("%s[%d]", join(s.path, key), i)
 		if item.kind != text && item.kind != number {
-			s.fault(WrongType, item.position, path, "it is "+item.kind.String(), "give the name of a "+kind)
+			s.wrongTypeAt(path, item, "the name of a "+kind)
 			continue
 		}
 		if s.checkName(kind, item.value, item.position, path) {
@@ -265,7 +278,7 @@ func (s *section) end() {
 		}
 		mend := s.misplaced[e.key]
 		if mend == "" {
-			mend = didYouMean(e.key, s.known)
+			mend = DidYouMean(e.key, s.known)
 		}
 		s.fault(UnknownKey, e.at, join(s.path, e.key), fmt.Sprintf("unknown key %s", quote(e.key)), mend)
 	}

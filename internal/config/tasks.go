@@ -85,7 +85,7 @@ func (s *section) target(t *Task, e entry, dir string) {
 	t.Elsewhere = s.elsewhere(whose)
 	switch {
 	case len(given) == 0:
-		s.fault(NoTarget, e.at, s.path, whose+" says nothing about what runs it",
+		s.missing(NoTarget, e.at, whose+" says nothing about what runs it",
 			`give it a command, as in exec: {command: ["./run.sh"]}, a URL, as in http: {url: "http://127.0.0.1:9000/send"}, or elsewhere: true if another process runs it`)
 	case len(given) > 1:
 		s.fault(SeveralTargets, e.at, s.path, whose+" has several targets: "+strings.Join(given, " and "), "keep one of them")

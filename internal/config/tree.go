@@ -64,7 +64,7 @@ func (t *tree) convert(n ast.Node, path string) *node {
 		return t.tagged(n, path)
 	}
 	t.fault(BadYAML, at, path, fmt.Sprintf("%q cannot stand here", oneLine(n.String())), "write a plain value, a list or a mapping")
-	return scalar(absent, "")
+	return &node{position: at, damaged: true}
 }
 
 func digits(s string) bool { return s != "" && strings.Trim(s, "0123456789") == "" }
@@ -76,7 +76,7 @@ func (t *tree) alias(n *ast.AliasNode, path string) *node {
 	}
 	t.fault(BadAlias, positionOf(n), path, fmt.Sprintf("alias %q names no anchor above it", "*"+name),
 		fmt.Sprintf("write &%s before the value that is meant, above this line", name))
-	return &node{position: positionOf(n)}
+	return &node{position: positionOf(n), damaged: true}
 }
 
 // tagged keeps what a standard tag says of a scalar and refuses others.
@@ -110,6 +110,7 @@ func (t *tree) mapping(at position, values []*ast.MappingValueNode, path string)
 		key, ok := t.key(v.Key, path)
 		value := t.convert(v.Value, join(path, key))
 		if !ok {
+			out.damaged = true
 			continue
 		}
 		if first, twice := own[key]; twice {
@@ -121,6 +122,7 @@ func (t *tree) mapping(at position, values []*ast.MappingValueNode, path string)
 	}
 	// What the mapping says itself beats what it merges in.
 	for _, m := range merged {
+		out.damaged = out.damaged || m.damaged
 		for _, e := range m.entries {
 			if _, there := own[e.key]; !there {
 				own[e.key] = e.at
@@ -154,9 +156,9 @@ func (t *tree) merge(n ast.Node, path string) []*node {
 		mappings = from.items
 	}
 	for _, m := range mappings {
-		if m.kind != mapping {
+		if m.kind != mapping && !m.damaged {
 			t.fault(BadAlias, positionOf(n), path, fmt.Sprintf("<< takes a mapping, and this is %s", m.kind), `write << with an alias of a mapping, as in "<<: *defaults"`)
-			return nil
+			return []*node{{damaged: true}}
 		}
 	}
 	return mappings

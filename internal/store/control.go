@@ -68,7 +68,7 @@ func (s *Store) control(ctx context.Context, doing string, st *statement, args .
 	if err != nil {
 		return false, fmt.Errorf("%s: %w", doing, err)
 	}
-	s.wakes.send(Wake{Look: true})
+	s.Wake(ctx, Wake{Look: true})
 	return n > 0, nil
 }
 
@@ -90,6 +90,6 @@ func (s *Store) RunNow(ctx context.Context, uid string) (bool, error) {
 	if err != nil {
 		return false, fmt.Errorf("run job %s now: %w", uid, err)
 	}
-	s.wakes.send(Wake{Lines: lines})
+	s.Wake(ctx, Wake{Lines: lines})
 	return len(lines) > 0, nil
 }

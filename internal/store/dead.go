@@ -218,7 +218,7 @@ func (s *Store) ReplayDead(ctx context.Context, f DeadFilter, revive func(DeadLe
 	if err != nil {
 		return nil, fmt.Errorf("replay dead letters: %w", err)
 	}
-	s.wakes.send(wake)
+	s.Wake(ctx, wake)
 	return out, nil
 }
 

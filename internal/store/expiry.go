@@ -6,7 +6,7 @@ import (
 )
 
 // One sweep ends at most so many jobs that were not started in time.
-const expireRows = 1000
+const expireRows = 5000
 
 // A job that was started once no longer expires. Its time is told as people
 // read it, to the second.
@@ -20,12 +20,12 @@ with j as (
     returning *)
 insert into weir_dead (` + deadColumns + `)
 ` + fmt.Sprintf(deadFrom, `'`+KindExpired+`'`, `'expired: not started by ' || to_char(to_timestamp(j.expires_at / 1000000) at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"')`,
-		`null`, `j.claim`, `j.errors`, `coalesce($1::bigint, `+pgNow+`)`) + ` from j order by j.id`,
+		`null`, `j.claim`, `j.errors`, `coalesce($1::bigint, `+pgNow+`)`) + ` from j order by j.id on conflict do nothing`,
 	sqlite: `
 insert into weir_dead (` + deadColumns + `)
 ` + fmt.Sprintf(deadFrom, `'`+KindExpired+`'`, `'expired: not started by ' || strftime('%Y-%m-%dT%H:%M:%SZ', j.expires_at / 1000000, 'unixepoch')`,
 		`null`, `j.claim`, `j.errors`, `$1`) + `
-from weir_jobs j where j.id in (` + expiredIDs + `) order by j.id`,
+from weir_jobs j where j.id in (` + expiredIDs + `) order by j.id on conflict do nothing`,
 }
 
 const expiredIDs = `select id from weir_jobs where expires_at is not null and started_at is null and expires_at <= $1 order by expires_at limit $2`
@@ -36,7 +36,7 @@ var expireDeleteSQL = &statement{sqlite: `delete from weir_jobs where id in (` +
 func (s *Store) expire(ctx context.Context, t *tx) (int, error) {
 	now := s.given()
 	n, err := s.exec(ctx, t, expireSQL, now, expireRows)
-	if err == nil && n > 0 && s.target.dialect == SQLite {
+	if err == nil && s.target.dialect == SQLite {
 		_, err = s.exec(ctx, t, expireDeleteSQL, now, expireRows)
 	}
 	if err != nil {

@@ -51,7 +51,7 @@ func TestAJobThatIsNotStartedByItsTimeIsADeadLetterAndIsNotRead(t *testing.T) {
 func TestASweepEndsABoundedNumberOfExpiredJobsTheEarliestFirst(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, db storetest.Database) {
 		b := setup(t, db)
-		jobs := newJobs("a", 1200)
+		jobs := newJobs("a", 5200)
 		for i := range jobs {
 			jobs[i].ExpiresIn = int64(len(jobs) - i)
 		}
@@ -59,10 +59,52 @@ func TestASweepEndsABoundedNumberOfExpiredJobsTheEarliestFirst(t *testing.T) {
 		start := b.now()
 		b.clock.Advance(time.Second)
 		swept := b.sweep(t)
-		require.Equal(t, []int64{1000, start + 1001}, []int64{int64(swept.Expired), swept.Expiry})
+		require.Equal(t, []int64{5000, start + 5001}, []int64{int64(swept.Expired), swept.Expiry})
 		swept = b.sweep(t)
 		require.Equal(t, []int64{200, 0}, []int64{int64(swept.Expired), swept.Expiry})
-		require.EqualValues(t, 1200, b.count(t, `select count(*) from weir_dead where kind = 'expired'`))
+		require.EqualValues(t, 5200, b.count(t, `select count(*) from weir_dead where kind = 'expired'`))
 		require.Zero(t, b.count(t, `select count(*) from weir_jobs`))
+	})
+}
+
+// Where very many expire together, a look does not walk over all of them to who
+// waits behind: it finds those once a few sweeps have taken the others away.
+func TestALineThatBeginsWithManyExpiredJobsIsReadThatFarOnly(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, db storetest.Database) {
+		b := setup(t, db)
+		jobs := newJobs("a", 7003)
+		for i := range jobs[:7000] {
+			jobs[i].ExpiresIn = second
+		}
+		b.insert(t, jobs...)
+		b.insert(t, newJobs("b", 2)...)
+		b.clock.Advance(time.Second)
+		look := func() (expired int, read [][]store.Candidate) {
+			a := &admission{asks: []store.Ask{ask("a", 2), ask("b", 9)}}
+			return b.turn(t, store.TurnRequest{Sweep: true, Admit: a}).Swept.Expired, a.read
+		}
+		expired, read := look()
+		require.Equal(t, 5000, expired)
+		require.Equal(t, []int{0, 2}, []int{len(read[0]), len(read[1])}, "two thousand that expired are before them")
+		expired, read = look()
+		require.Equal(t, 2000, expired)
+		require.Equal(t, []int{2, 2}, []int{len(read[0]), len(read[1])})
+		require.Less(t, read[0][0].ID, read[0][1].ID)
+
+		// So many are walked over.
+		few := newJobs("c", 902)
+		for i := range few[:900] {
+			few[i].ExpiresIn, few[i].Priority = second, 1
+		}
+		for i := range jobs {
+			jobs[i] = newJob("d")
+			jobs[i].ExpiresIn = second / 2
+		}
+		b.insert(t, append(few, jobs[:5000]...)...)
+		b.clock.Advance(time.Second)
+		a := &admission{asks: []store.Ask{ask("c", 5)}}
+		require.Equal(t, 5000, b.turn(t, store.TurnRequest{Sweep: true, Admit: a}).Swept.Expired)
+		require.Len(t, a.read[0], 2)
+		require.Less(t, a.read[0][0].ID, a.read[0][1].ID)
 	})
 }

@@ -38,7 +38,23 @@ func TargetForTest(dsn string) (dialect Dialect, where, schema, shown string, er
 }
 
 // ConnectionsForTest hands over the pool that answers questions.
-func (s *Store) ConnectionsForTest() *sqlx.DB { return s.read }
+func (s *Store) ConnectionsForTest() *sqlx.DB { return s.read.DB }
 
 // WriterForTest is SQLite's writing connection.
 func (s *Store) WriterForTest() *sqlx.Conn { return s.writer.conn }
+
+// WriterLine is the line for SQLite's writer.
+type WriterLine struct{ writerLine }
+
+// Wait returns when it is the caller's turn.
+func (l *WriterLine) Wait(done <-chan struct{}, first bool) bool { return l.wait(done, first) }
+
+// Leave ends the caller's turn.
+func (l *WriterLine) Leave() { l.leave() }
+
+// Waiting is how many wait.
+func (l *WriterLine) Waiting() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return len(l.waiting)
+}

@@ -14,9 +14,14 @@ type Gate struct {
 	WindowFrom int64  `db:"window_from" json:"window_from"`
 	OpenedAt   int64  `db:"opened_at"   json:"opened_at"`
 	OpenUntil  int64  `db:"open_until"  json:"open_until"` // 0: the breaker is closed
+	// Probing is how many jobs run that were started since OpenUntil.
+	Probing int `db:"-" json:"-"`
+	// Busy: the row is locked by another session and was not read.
+	Busy bool `db:"-" json:"-"`
 }
 
-// LineCount is how many jobs of a line run under leases that are held.
+// LineCount is how many jobs run under leases that are held, of a line that
+// passes one of the gates asked for.
 type LineCount struct {
 	Line
 	Running int `db:"running"`
@@ -24,28 +29,54 @@ type LineCount struct {
 
 var declareGatesSQL = &statement{
 	postgres: `
-insert into weir_gates (name) select value from json_array_elements_text($1::json) order by 1 on conflict do nothing`,
+insert into weir_gates (name) select value from json_array_elements_text($1::json) order by value collate "C" on conflict do nothing`,
 	sqlite: `
 insert into weir_gates (name) select value from json_each($1) where true order by 1 on conflict do nothing`,
 }
 
-var lockGatesSQL = &statement{
-	postgres: `
+var lockGatesSQL = lockingStatements(func(lock string) *statement {
+	return &statement{
+		postgres: `
 with g as materialized (
-    select * from weir_gates where name = any(array(select value from json_array_elements_text($1::json))) order by name for update
+    select * from weir_gates where name = any(array(select value from json_array_elements_text($1::json))) order by name ` + lock + `
 )
 select g.*, coalesce($2::bigint, ` + pgNow + `) as now from g`,
-	sqlite: `select *, $2 as now from weir_gates where name in (select value from json_each($1)) order by name`,
-}
+		sqlite: `select *, $2 as now from weir_gates where name in (select value from json_each($1)) order by name`,
+	}
+})
 
 // The lease index holds just the running jobs.
-var runningSQL = &statement{postgres: `
-select task, queue, count(*) as running from weir_jobs where lease_until > $1 and state = 1 group by task, queue`}
+var runningSQL = &statement{
+	postgres: `
+select task, queue, count(*) as running from weir_jobs
+where lease_until > $1 and state = 1
+  and (task = any(array(select value from json_array_elements_text($2::json))) or queue = any(array(select value from json_array_elements_text($3::json))))
+group by task, queue`,
+	sqlite: `
+select task, queue, count(*) as running from weir_jobs
+where lease_until > $1 and state = 1 and (task in (select value from json_each($2)) or queue in (select value from json_each($3)))
+group by task, queue`,
+}
+
+// Of the jobs that run, those that were started since a breaker let probes
+// start.
+var probingSQL = &statement{
+	postgres: `
+select g.name, count(*) as running from weir_gates g join weir_jobs j on j.task = substr(g.name, 6)
+where g.open_until > 0 and g.name = any(array(select value from json_array_elements_text($2::json)))
+  and j.lease_until > $1 and j.state = 1 and j.started_at >= g.open_until
+group by g.name`,
+	sqlite: `
+select g.name, count(*) as running from weir_gates g join weir_jobs j on j.task = substr(g.name, 6)
+where g.open_until > 0 and g.name in (select value from json_each($2))
+  and j.lease_until > $1 and j.state = 1 and j.started_at >= g.open_until
+group by g.name`,
+}
 
 // lockGates locks the rows of gates in the order of their names, reads the
 // clock, and counts the jobs that run behind them. Whoever starts such a job
 // holds the row, so the count stays true until the commit.
-func (s *Store) lockGates(ctx context.Context, t *tx, names []string, now int64) ([]Gate, []LineCount, int64, error) {
+func (s *Store) lockGates(ctx context.Context, t *tx, names []string, now int64, skip bool) ([]Gate, []LineCount, int64, error) {
 	if len(names) == 0 {
 		return nil, nil, now, nil
 	}
@@ -53,27 +84,53 @@ func (s *Store) lockGates(ctx context.Context, t *tx, names []string, now int64)
 		Gate
 		Now int64 `db:"now"`
 	}
-	rows, err := selectJSON[lockedRow](ctx, s, t, lockGatesSQL, names, s.given())
-	if err == nil && len(rows) < len(names) {
+	rows, err := selectJSON[lockedRow](ctx, s, t, lockGatesSQL.of(skip), names, s.given())
+	if err == nil && len(rows) < len(names) && !skip {
 		if _, err = s.execJSON(ctx, t, declareGatesSQL, names); err == nil {
-			rows, err = selectJSON[lockedRow](ctx, s, t, lockGatesSQL, names, s.given())
+			rows, err = selectJSON[lockedRow](ctx, s, t, lockGatesSQL.of(skip), names, s.given())
 		}
 	}
-	if err == nil && len(rows) != len(names) {
+	if err == nil && len(rows) != len(names) && !skip {
 		err = fmt.Errorf("%d of %d rows are there", len(rows), len(names))
 	}
 	if err != nil {
 		return nil, nil, 0, fmt.Errorf("lock caps and breakers: %w", err)
 	}
-	gates := make([]Gate, len(rows))
-	for i, r := range rows {
+	gates := make([]Gate, len(names))
+	for i, name := range names {
+		gates[i] = Gate{Name: name, Busy: true}
+	}
+	for _, r := range rows {
+		i, _ := slices.BinarySearch(names, r.Name)
 		gates[i] = r.Gate
 		now = max(now, r.Now)
 	}
-	slices.SortFunc(gates, func(a, b Gate) int { return strings.Compare(a.Name, b.Name) })
-	counts, err := selectRows[LineCount](ctx, t, s.text(runningSQL), now)
+	var tasks, queues []string
+	for _, name := range names {
+		if task, ok := strings.CutPrefix(name, "task:"); ok {
+			tasks = append(tasks, task)
+		} else {
+			queues = append(queues, strings.TrimPrefix(name, "queue:"))
+		}
+	}
+	counts, err := selectRows[LineCount](ctx, t, s.text(runningSQL), now, document(tasks), document(queues))
 	if err != nil {
 		return nil, nil, 0, fmt.Errorf("count running jobs: %w", err)
+	}
+	half := func(g Gate) bool { return g.OpenUntil > 0 && g.OpenUntil <= now }
+	if !slices.ContainsFunc(gates, half) {
+		return gates, counts, now, nil
+	}
+	probing, err := selectRows[struct {
+		Name    string `db:"name"`
+		Running int    `db:"running"`
+	}](ctx, t, s.text(probingSQL), now, document(names))
+	if err != nil {
+		return nil, nil, 0, fmt.Errorf("count probes: %w", err)
+	}
+	for _, p := range probing {
+		i, _ := slices.BinarySearch(names, p.Name)
+		gates[i].Probing = p.Running
 	}
 	return gates, counts, now, nil
 }

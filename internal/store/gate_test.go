@@ -57,26 +57,29 @@ func TestRunningJobsAreCountedByLineWhileTheirLeasesAreHeld(t *testing.T) {
 		b.insert(t, append(newJobs("a", 5), other, newJob("b"))...)
 		jobs := b.grant(t, 1, "a", 3)
 		b.turn(t, store.TurnRequest{Claim: 2, Admit: &admission{asks: []store.Ask{{Line: store.Line{Task: "a", Queue: "r"}, Max: 1}, ask("b", 1)}, decide: startAll}})
-		count := func() []store.LineCount {
+		count := func(gates ...string) []store.LineCount {
 			g := &gated{}
-			b.turn(t, store.TurnRequest{Gates: []string{"task:a"}, Admit: g})
+			b.turn(t, store.TurnRequest{Gates: gates, Admit: g})
 			return g.locked.Running
 		}
 		line := func(task, queue string, n int) store.LineCount {
 			return store.LineCount{Line: store.Line{Task: task, Queue: queue}, Running: n}
 		}
-		require.ElementsMatch(t, []store.LineCount{line("a", "q", 3), line("a", "r", 1), line("b", "q", 1)}, count())
+		require.ElementsMatch(t, []store.LineCount{line("a", "q", 3), line("a", "r", 1)}, count("task:a"), "no others are counted")
+		require.ElementsMatch(t, []store.LineCount{line("a", "q", 3), line("b", "q", 1)}, count("queue:q"))
+		require.ElementsMatch(t, []store.LineCount{line("a", "r", 1), line("b", "q", 1)}, count("queue:r", "task:b"))
+		require.Empty(t, count("queue:a", "task:q"))
 
 		// Results of the same turn count, also those that free a place.
 		g := &gated{}
 		late := end(jobs[1], store.Done)
 		late.Claim = 99
 		b.turn(t, store.TurnRequest{Gates: []string{"task:a"}, Results: []store.Result{end(jobs[0], store.Done), late}, Admit: g})
-		require.ElementsMatch(t, []store.LineCount{line("a", "q", 2), line("a", "r", 1), line("b", "q", 1)}, g.locked.Running)
+		require.ElementsMatch(t, []store.LineCount{line("a", "q", 2), line("a", "r", 1)}, g.locked.Running)
 		require.Equal(t, []store.Result{late}, g.locked.Refused)
 
 		b.clock.Advance(lease)
-		require.Empty(t, count(), "a lease that ran out holds no place")
+		require.Empty(t, count("task:a"), "a lease that ran out holds no place")
 	})
 }
 

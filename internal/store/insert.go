@@ -2,15 +2,17 @@ package store
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
 	"github.com/lib/pq"
 )
 
-// One statement carries at most this many jobs, and this many bytes of
-// arguments (unless one job alone has more).
+// One statement carries at most this many jobs, and this many bytes of arguments
+// and metadata (unless one job alone has more).
 const (
 	insertRows  = 1000
 	insertBytes = 4 << 20
@@ -28,23 +30,27 @@ func (s *Store) Insert(ctx context.Context, jobs []NewJob) ([]Inserted, error) {
 	if err != nil {
 		return nil, fmt.Errorf("insert %d jobs: %w", len(jobs), err)
 	}
-	s.wakes.send(wake)
+	s.Wake(ctx, wake)
 	return out, nil
 }
 
 // InsertTx stores jobs in the caller's transaction. Schedulers find them by
-// looking, or when Wake is called after the commit.
-func (s *Store) InsertTx(ctx context.Context, h Handle, jobs []NewJob) ([]Inserted, Wake, error) {
-	out, wake, err := s.insert(ctx, h, jobs)
-	if err != nil {
-		return nil, Wake{}, fmt.Errorf("insert %d jobs in the caller's transaction: %w", len(jobs), err)
+// looking; on PostgreSQL, with notify, the caller's commit tells them.
+func (s *Store) InsertTx(ctx context.Context, h Handle, jobs []NewJob, notify bool) ([]Inserted, error) {
+	var out []Inserted
+	var wake Wake
+	err := s.checkSnapshot(ctx, h, jobs)
+	if err == nil {
+		out, wake, err = s.insert(ctx, h, jobs)
 	}
-	return out, wake, nil
+	if err == nil && notify && s.target.dialect == Postgres && !wake.empty() {
+		err = s.notify(ctx, h, noticeOf("", wake))
+	}
+	if err != nil {
+		return nil, fmt.Errorf("insert %d jobs in the caller's transaction: %w", len(jobs), err)
+	}
+	return out, nil
 }
-
-// Wake tells this process's schedulers about jobs that were committed
-// elsewhere than by Insert.
-func (s *Store) Wake(w Wake) { s.wakes.send(w) }
 
 // insert cuts the jobs where an id comes again: what became of the first one
 // decides about the second.
@@ -92,34 +98,38 @@ func (s *Store) insertDistinct(ctx context.Context, h Handle, jobs []NewJob) ([]
 	}
 	ready := map[Line]struct{}{}
 	var wake Wake
-	// A job that was not stored lost to a live one with its id or its unique
-	// key. If that one has ended in between, the insert is simply due again.
+	// A job that was not stored, or was taken back, lost to one with its id, or
+	// to a live one with its unique key. If that one has ended in between, the
+	// insert is simply due again.
 	for range 5 {
 		if len(todo) == 0 {
 			break
 		}
-		stored := map[string]struct{}{}
+		stored := map[string]storedRow{}
 		for chunk := range chunks(jobs, todo) {
 			rows, err := s.insertChunk(ctx, h, jobs, chunk)
 			if err != nil {
 				return nil, Wake{}, err
 			}
 			for _, r := range rows {
-				stored[r.UID] = struct{}{}
-				if r.State == Waiting {
-					ready[r.Line] = struct{}{}
-				} else if wake.Due == 0 || r.RunAt < wake.Due {
-					wake.Due = r.RunAt
-				}
+				stored[r.UID] = r
 			}
+		}
+		if err := s.takeBack(ctx, h, jobs, todo, stored); err != nil {
+			return nil, Wake{}, err
 		}
 		var lost []int
 		for _, i := range todo {
-			uid := jobs[i].UID
-			if _, ok := stored[uid]; ok {
-				out[i] = Inserted{UID: uid}
-			} else {
+			r, ok := stored[jobs[i].UID]
+			if !ok {
 				lost = append(lost, i)
+				continue
+			}
+			out[i] = Inserted{UID: r.UID}
+			if r.State == Waiting {
+				ready[r.Line] = struct{}{}
+			} else if wake.Due == 0 || r.RunAt < wake.Due {
+				wake.Due = r.RunAt
 			}
 		}
 		if todo, err = s.settleLost(ctx, h, jobs, out, lost); err != nil {
@@ -140,9 +150,11 @@ func chunks(jobs []NewJob, todo []int) func(yield func([]int) bool) {
 	return func(yield func([]int) bool) {
 		for from := 0; from < len(todo); {
 			to, bytes := from, 0
-			for to < len(todo) && to-from < insertRows && (to == from || bytes+len(jobs[todo[to]].Args) <= insertBytes) {
-				bytes += len(jobs[todo[to]].Args)
-				to++
+			for ; to < len(todo) && to-from < insertRows; to++ {
+				j := &jobs[todo[to]]
+				if bytes += len(j.Args) + len(j.Metadata); bytes > insertBytes && to > from {
+					break
+				}
 			}
 			if !yield(todo[from:to]) {
 				return
@@ -278,19 +290,28 @@ func (s *Store) insertArrays(jobs []NewJob, chunk []int) []any {
 	}
 }
 
-var knownSQL = &statement{
-	postgres: `
-select uid from weir_jobs where uid = any(array(select value::uuid from json_array_elements_text($1::json)))
-union all select uid from weir_history where uid = any(array(select value::uuid from json_array_elements_text($1::json)))
-union all select job_id from weir_dead where job_id = any(array(select value::uuid from json_array_elements_text($1::json)))`,
-	sqlite: `
-select uid from weir_jobs where uid in (select value from json_each($1))
-union all select uid from weir_history where uid in (select value from json_each($1))
-union all select job_id from weir_dead where job_id in (select value from json_each($1))`,
-}
+const (
+	pgUIDs     = ` = any(array(select value::uuid from json_array_elements_text($1::json)))`
+	sqliteUIDs = ` in (select value from json_each($1))`
+)
 
-// settleRepeats answers the jobs whose insert may be a repeat and is, and
-// returns the others.
+var (
+	endedSQL = &statement{
+		postgres: `select uid from weir_history where uid` + pgUIDs + ` union all select job_id from weir_dead where job_id` + pgUIDs,
+		sqlite:   `select uid from weir_history where uid` + sqliteUIDs + ` union all select job_id from weir_dead where job_id` + sqliteUIDs,
+	}
+	knownSQL = &statement{
+		postgres: `select uid from weir_jobs where uid` + pgUIDs + ` union all ` + endedSQL.postgres,
+		sqlite:   `select uid from weir_jobs where uid` + sqliteUIDs + ` union all ` + endedSQL.sqlite,
+	}
+	takeBackSQL = &statement{
+		postgres: `delete from weir_jobs where uid` + pgUIDs,
+		sqlite:   `delete from weir_jobs where uid` + sqliteUIDs,
+	}
+)
+
+// settleRepeats answers the jobs whose insert may be a repeat and is, as far as
+// can be seen before, and returns the others.
 func (s *Store) settleRepeats(ctx context.Context, h Handle, jobs []NewJob, out []Inserted, todo []int) ([]int, error) {
 	var ids []string
 	for _, i := range todo {
@@ -301,7 +322,7 @@ func (s *Store) settleRepeats(ctx context.Context, h Handle, jobs []NewJob, out 
 	if len(ids) == 0 {
 		return todo, nil
 	}
-	found, err := s.known(ctx, h, ids)
+	found, err := s.lookUp(ctx, h, knownSQL, ids)
 	if err != nil {
 		return nil, err
 	}
@@ -312,6 +333,52 @@ func (s *Store) settleRepeats(ctx context.Context, h Handle, jobs []NewJob, out 
 		out[i] = Inserted{UID: jobs[i].UID, Existed: true}
 		return true
 	}), nil
+}
+
+// takeBack deletes those of the rows just stored whose jobs have ended, so that
+// they do not run again: the first try may have been committed, and its job
+// ended, after the look before the insert. From then on nobody else can store
+// that id, so what has ended by now is seen by this statement at the latest.
+func (s *Store) takeBack(ctx context.Context, h Handle, jobs []NewJob, todo []int, stored map[string]storedRow) error {
+	var ids []string
+	for _, i := range todo {
+		if _, ok := stored[jobs[i].UID]; ok && jobs[i].Repeat {
+			ids = append(ids, jobs[i].UID)
+		}
+	}
+	if len(ids) == 0 {
+		return nil
+	}
+	ended, err := s.lookUp(ctx, h, endedSQL, ids)
+	if err != nil || len(ended) == 0 {
+		return err
+	}
+	for uid := range ended {
+		delete(stored, uid)
+	}
+	_, err = s.exec(ctx, h, takeBackSQL, document(slices.Collect(maps.Keys(ended))))
+	return err
+}
+
+// ErrSnapshot is returned where jobs whose ids may have been inserted before
+// come in a transaction of the caller's that sees the database as it was when
+// it began: whether such a job has ended since does not show there.
+var ErrSnapshot = errors.New("in a transaction of isolation level repeatable read or serializable nobody can see whether a job of that id has run")
+
+var isolationSQL = &statement{postgres: `select current_setting('transaction_isolation') as level`}
+
+// checkSnapshot refuses jobs that could run again unseen.
+func (s *Store) checkSnapshot(ctx context.Context, h Handle, jobs []NewJob) error {
+	if s.target.dialect == SQLite || !slices.ContainsFunc(jobs, func(j NewJob) bool { return j.Repeat }) {
+		return nil // a snapshot of SQLite's that is not the latest cannot write
+	}
+	rows, err := selectRows[struct {
+		Level string `db:"level"`
+	}](ctx, h, s.text(isolationSQL))
+	if err == nil && (rows[0].Level == "repeatable read" || rows[0].Level == "serializable") {
+		err = ErrSnapshot
+	}
+	return err
 }
 
 // The unique key's holder, by (task, key). The nested select keeps the index
@@ -353,7 +420,7 @@ func (s *Store) settleLost(ctx context.Context, h Handle, jobs []NewJob, out []I
 			names = append(names, uniqueName{jobs[i].Task, jobs[i].UniqueKey})
 		}
 	}
-	known, err := s.known(ctx, h, ids)
+	known, err := s.lookUp(ctx, h, knownSQL, ids)
 	if err != nil {
 		return nil, err
 	}
@@ -381,11 +448,11 @@ func (s *Store) settleLost(ctx context.Context, h Handle, jobs []NewJob, out []I
 	return again, nil
 }
 
-// known are the ids among these of jobs that live, have ended, or are dead.
-func (s *Store) known(ctx context.Context, h Handle, ids []string) (map[string]struct{}, error) {
+// lookUp are those of the ids that a statement finds.
+func (s *Store) lookUp(ctx context.Context, h Handle, st *statement, ids []string) (map[string]struct{}, error) {
 	rows, err := selectRows[struct {
 		UID string `db:"uid"`
-	}](ctx, h, s.text(knownSQL), document(ids))
+	}](ctx, h, s.text(st), document(ids))
 	if err != nil {
 		return nil, err
 	}

@@ -3,6 +3,7 @@ package store_test
 import (
 	"bytes"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -198,9 +199,10 @@ func TestLargeArgumentsGoInStatementsOfFourMiB(t *testing.T) {
 		watch := &watcher{}
 		s := open(t, db, store.Options{Wrap: watch.wrap})
 		jobs := newJobs("a", 4)
-		for i, size := range []int{2 << 20, 2 << 20, 1, 4<<20 + 1} { // the last is more than a statement's worth alone
+		for i, size := range []int{2 << 20, 1 << 20, 1, 4<<20 + 1} { // the last is more than a statement's worth alone
 			jobs[i].Args = make([]byte, size)
 		}
+		jobs[1].Metadata = `{"a":"` + strings.Repeat("a", 1<<20-8) + `"}` // it counts, too
 		watch.reset()
 		_, err := s.Insert(t.Context(), jobs)
 		require.NoError(t, err)
@@ -225,6 +227,8 @@ func TestNoStatementCarriesMoreThanAThousandJobs(t *testing.T) {
 		}
 		require.Equal(t, want, watch.matching("insert into"))
 		require.Less(t, watch.mostArgs(), 32_766)
+		require.Equal(t, 1, watch.matching("begin"), "all or none")
+		require.Equal(t, 1, watch.matching("commit"))
 	})
 }
 
@@ -248,36 +252,46 @@ func TestAnInsertWakesTheSchedulersOfItsProcess(t *testing.T) {
 	})
 }
 
-// A database that has stored two to the 53 jobs is one whose ids lose digits
-// wherever they pass through a floating point number.
+// Ids lose digits where they pass through a 32-bit or a floating point number,
+// and nowhere else up to the last.
 func TestLargeRowIdsKeepAllTheirDigits(t *testing.T) {
-	const next = int64(1<<53 + 1)
-	storetest.Each(t, func(t *testing.T, db storetest.Database) {
-		b := setup(t, db)
-		b.insert(t, newJob("a"))
-		if db.Dialect == store.SQLite {
-			b.exec(t, fmt.Sprintf(`update sqlite_sequence set seq = %d where name = 'weir_jobs'`, next-1))
-		} else {
-			b.exec(t, fmt.Sprintf(`alter table weir_jobs alter column id restart with %d`, next))
-		}
-		b.exec(t, `delete from weir_jobs`)
-		b.insert(t, newJobs("a", 4)...)
-		started := b.grant(t, 1<<62+1, "a", 4)
-		require.Len(t, started, 4)
-		var results []store.Result
-		var held []store.Held
-		for i, j := range started {
-			require.Equal(t, next+int64(i), j.ID)
-			require.Equal(t, number(1<<62+1), j.Claim)
-			held = append(held, store.Held{ID: j.ID, Claim: j.Claim.Int64})
-			results = append(results, end(j, []store.Outcome{store.Done, store.Dead, store.Retry, store.GiveBack}[i]))
-		}
-		kept, err := b.Renew(t.Context(), held, second)
-		require.NoError(t, err)
-		require.Len(t, kept, 4)
-		require.Empty(t, b.turn(t, store.TurnRequest{Results: results}).Refused)
-		page, err := b.List(t.Context(), store.JobFilter{Before: next + 3, Limit: 2})
-		require.NoError(t, err)
-		require.Equal(t, []int64{next + 2, next}, []int64{page[0].ID, page[1].ID})
-	})
+	for _, next := range []int64{1<<31 - 2, 1<<32 - 2, 1<<53 + 1, 1<<63 - 5} {
+		t.Run(fmt.Sprint(next), func(t *testing.T) {
+			storetest.Each(t, func(t *testing.T, db storetest.Database) {
+				b := setup(t, db)
+				b.insert(t, newJob("a"))
+				b.nextID(t, next)
+				defer b.nextID(t, 1)
+				b.insert(t, newJobs("a", 4)...)
+				started := b.grant(t, 1<<62+1, "a", 4)
+				require.Len(t, started, 4)
+				var results []store.Result
+				var held []store.Held
+				for i, j := range started {
+					require.Equal(t, next+int64(i), j.ID)
+					require.Equal(t, number(1<<62+1), j.Claim)
+					held = append(held, store.Held{ID: j.ID, Claim: j.Claim.Int64})
+					results = append(results, end(j, []store.Outcome{store.Done, store.Dead, store.Retry, store.GiveBack}[i]))
+				}
+				kept, err := b.Renew(t.Context(), held, second)
+				require.NoError(t, err)
+				require.Len(t, kept, 4)
+				require.Empty(t, b.turn(t, store.TurnRequest{Results: results}).Refused)
+				page, err := b.List(t.Context(), store.JobFilter{Before: next + 3, Limit: 2})
+				require.NoError(t, err)
+				require.Equal(t, []int64{next + 2, next}, []int64{page[0].ID, page[1].ID})
+			})
+		})
+	}
+}
+
+// nextID empties the jobs' table and sets the id that the next one gets.
+func (b *bundle) nextID(t testing.TB, next int64) {
+	t.Helper()
+	if b.db.Dialect == store.SQLite {
+		b.exec(t, fmt.Sprintf(`update sqlite_sequence set seq = %d where name = 'weir_jobs'`, next-1))
+	} else {
+		b.exec(t, fmt.Sprintf(`alter table weir_jobs alter column id restart with %d`, next))
+	}
+	b.exec(t, `delete from weir_jobs`)
 }

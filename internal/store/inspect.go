@@ -79,10 +79,10 @@ var cancelSQL = &statement{
 	postgres: `
 with j as (delete from weir_jobs where uid = $1 returning *)
 insert into weir_history (` + historyColumns + `)
-` + cancelledFrom(`coalesce($2::bigint, `+pgNow+`)`) + ` from j`,
+` + cancelledFrom(`coalesce($2::bigint, `+pgNow+`)`) + ` from j on conflict do nothing`,
 	sqlite: `
 insert into weir_history (` + historyColumns + `)
-` + cancelledFrom(`$2`) + ` from weir_jobs j where j.uid = $1`,
+` + cancelledFrom(`$2`) + ` from weir_jobs j where j.uid = $1 on conflict do nothing`,
 }
 
 var cancelDeleteSQL = &statement{sqlite: `delete from weir_jobs where uid = $1`}
@@ -103,6 +103,9 @@ func (s *Store) Cancel(ctx context.Context, uid string) (bool, error) {
 	if err != nil {
 		return false, fmt.Errorf("cancel job %s: %w", uid, err)
 	}
+	if n > 0 {
+		s.Wake(ctx, Wake{Cancelled: true})
+	}
 	return n > 0, nil
 }
 
@@ -110,8 +113,9 @@ func (s *Store) Cancel(ctx context.Context, uid string) (bool, error) {
 const CountBound = 10_000
 
 // walkLines finds the lines with waiting jobs by skipping through their index,
-// a probe each, and counts each up to $1.
-const walkLines = `
+// a probe each, and counts each of those meant up to $1.
+func walkLines(meant string) string {
+	return `
 with recursive tasks(task) as (
     select min(j.task) from weir_jobs j where j.state = 0
     union all
@@ -127,8 +131,9 @@ with recursive tasks(task) as (
                select 1 from weir_jobs j where j.state = 0 and j.task = p.task and j.queue = p.queue limit $1) w) as waiting,
            (select min(w.first_due) from (
                select j.first_due from weir_jobs j where j.state = 0 and j.task = p.task and j.queue = p.queue limit $1) w) as oldest
-    from pairs p where p.queue is not null
+    from pairs p where p.queue is not null ` + meant + `
 )`
+}
 
 // LineStats is a line with waiting jobs. The count stops at CountBound + 1.
 type LineStats struct {
@@ -136,11 +141,29 @@ type LineStats struct {
 	Waiting int64 `db:"waiting"`
 }
 
-var linesSQL = &statement{postgres: walkLines + ` select task, queue, waiting from lines order by task, queue`}
+var (
+	linesSQL   = &statement{postgres: walkLines("") + countedLines}
+	coveredSQL = &statement{
+		postgres: walkLines(`and (p.task = any(array(select value from json_array_elements_text($2::json)))
+                             or p.queue = any(array(select value from json_array_elements_text($3::json))))`) + countedLines,
+		sqlite: walkLines(`and (p.task in (select value from json_each($2)) or p.queue in (select value from json_each($3)))`) + countedLines,
+	}
+)
+
+const countedLines = ` select task, queue, waiting from lines order by task, queue`
 
 // Lines lists the lines with waiting jobs.
 func (s *Store) Lines(ctx context.Context) ([]LineStats, error) {
 	rows, err := selectRows[LineStats](ctx, s.read, s.text(linesSQL), CountBound+1)
+	if err != nil {
+		return nil, fmt.Errorf("count waiting jobs: %w", err)
+	}
+	return rows, nil
+}
+
+// LinesOf lists those of what a limit covers.
+func (s *Store) LinesOf(ctx context.Context, c Covers) ([]LineStats, error) {
+	rows, err := selectRows[LineStats](ctx, s.read, s.text(coveredSQL), CountBound+1, document(c.Tasks), document(c.Queues))
 	if err != nil {
 		return nil, fmt.Errorf("count waiting jobs: %w", err)
 	}
@@ -158,7 +181,7 @@ type QueueStats struct {
 	Paused    bool   `db:"paused"`
 }
 
-var queuesSQL = &statement{postgres: walkLines + `, live as (
+var queuesSQL = &statement{postgres: walkLines("") + `, live as (
     select * from (select queue, state from weir_jobs where state = 2 limit $1) d
     union all select * from (select queue, 1 from weir_jobs where lease_until is not null limit $1) r
 ), names as (

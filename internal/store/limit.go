@@ -32,6 +32,8 @@ type Limit struct {
 	Started    int64         `db:"started"`
 	Deferred   int64         `db:"deferred"`
 	Shed       int64         `db:"shed"`
+	// Busy: the row is locked by another session and was not read.
+	Busy bool `db:"-"`
 }
 
 type nullText = sql.NullString
@@ -41,7 +43,7 @@ type nullText = sql.NullString
 func (l *Limit) Bucket() (bucket.Bucket, error) {
 	rate, err := bucket.FromParts(l.RateCount, l.RatePeriod)
 	if err != nil {
-		return bucket.Bucket{}, fmt.Errorf("limit %q: its row holds no possible rate: %w", l.Name, err)
+		return bucket.Bucket{}, fmt.Errorf("its row holds no possible rate: %w", err)
 	}
 	b := bucket.Bucket{
 		Limit: bucket.Limit{Rate: rate, Burst: l.Burst},
@@ -68,14 +70,15 @@ type Declared struct {
 const limitColumns = `name, rate_count, rate_period, burst, level, remainder, stamp, held_from, held_until, deferred_at,
        paused, override_rate, override_burst, override_until, override_reason, covers, started, deferred, shed`
 
-// A new limit starts full. An old one keeps what it has; a new rate reaches
+// Rows are inserted in the order in which looks lock them, by bytes. A new limit
+// starts full. An old one keeps what it has; a new rate reaches
 // it at the next look, which first credits the time at the old one.
 var declareLimitsSQL = &statement{
 	postgres: `
 insert into weir_limits (name, rate_count, rate_period, burst, level, remainder, stamp, covers)
 select r.name, r.count, r.period, r.burst, r.capacity, 0, coalesce($2::bigint, ` + pgNow + `), r.covers
 from json_to_recordset($1::json) as r(name text, count bigint, period bigint, burst bigint, capacity bigint, covers text)
-order by r.name
+order by r.name collate "C"
 on conflict (name, key) do update set covers = excluded.covers where weir_limits.covers <> excluded.covers`,
 	sqlite: `
 insert into weir_limits (name, rate_count, rate_period, burst, level, remainder, stamp, covers)
@@ -121,7 +124,10 @@ type Covers struct {
 	Queues []string `json:"queues,omitempty"`
 }
 
-var limitsSQL = &statement{postgres: `select ` + limitColumns + ` from weir_limits where key = '' order by name`}
+var (
+	limitsSQL = &statement{postgres: `select ` + limitColumns + ` from weir_limits where key = '' order by name`}
+	limitSQL  = &statement{postgres: `select ` + limitColumns + ` from weir_limits where key = '' and name = $1`}
+)
 
 // Limits lists the limits' rows by name.
 func (s *Store) Limits(ctx context.Context) ([]Limit, error) {
@@ -132,41 +138,70 @@ func (s *Store) Limits(ctx context.Context) ([]Limit, error) {
 	return rows, nil
 }
 
+// Limit returns the row of the limit of that name, if there is one.
+func (s *Store) Limit(ctx context.Context, name string) (Limit, bool, error) {
+	rows, err := selectRows[Limit](ctx, s.read, s.text(limitSQL), name)
+	if err != nil {
+		return Limit{}, false, fmt.Errorf("get limit %q: %w", name, err)
+	}
+	if len(rows) == 0 {
+		return Limit{}, false, nil
+	}
+	return rows[0], true, nil
+}
+
 // The clock is read per row, after that row's lock is held: the last row's
 // reading comes after every lock. Inside the locking select itself it would
 // be read before the wait.
-var lockLimitsSQL = &statement{
-	postgres: `
+var lockLimitsSQL = lockingStatements(func(lock string) *statement {
+	return &statement{
+		postgres: `
 with l as materialized (
     select ` + limitColumns + ` from weir_limits
     where key = '' and name = any(array(select value from json_array_elements_text($1::json)))
-    order by name for update
+    order by name ` + lock + `
 )
 select l.*, coalesce($2::bigint, ` + pgNow + `) as now from l
 union all select null, 0, 0, 0, 0, 0, 0, 0, 0, 0, false, null, null, null, null, '', 0, 0, 0, coalesce($2::bigint, ` + pgNow + `)`,
-	sqlite: `
+		sqlite: `
 select ` + limitColumns + `, $2 as now from weir_limits
 where key = '' and name in (select value from json_each($1)) order by name`,
-}
+	}
+})
 
 // lockLimits locks the rows of limits, in the order of their names, and then
-// reads the clock. A row that is gone is declared anew, full.
-func (s *Store) lockLimits(ctx context.Context, t *tx, declared []Declared) ([]Limit, int64, error) {
-	rows, now, err := s.lockRows(ctx, t, declared)
+// reads the clock. A row that is gone is declared anew, full; when locked ones
+// are skipped, what is not there counts as Busy.
+func (s *Store) lockLimits(ctx context.Context, t *tx, declared []Declared, skip bool) ([]Limit, int64, error) {
+	rows, now, err := s.lockRows(ctx, t, declared, skip)
 	if err != nil || len(rows) == len(declared) {
 		return rows, now, err
+	}
+	if skip {
+		return besideBusy(declared, rows), now, nil
 	}
 	if err := s.declareLimits(ctx, t, declared); err != nil {
 		return nil, 0, err
 	}
-	rows, now, err = s.lockRows(ctx, t, declared)
+	rows, now, err = s.lockRows(ctx, t, declared, skip)
 	if err == nil && len(rows) != len(declared) {
 		err = fmt.Errorf("lock %d limits: %d rows are there", len(declared), len(rows))
 	}
 	return rows, now, err
 }
 
-func (s *Store) lockRows(ctx context.Context, t *tx, declared []Declared) ([]Limit, int64, error) {
+// besideBusy puts the rows that were read in the order of what was asked for.
+func besideBusy(declared []Declared, read []Limit) []Limit {
+	all := make([]Limit, len(declared))
+	for i, d := range declared {
+		if all[i] = (Limit{Name: d.Name, Busy: true}); len(read) > 0 && read[0].Name == d.Name {
+			all[i], read = read[0], read[1:]
+		}
+	}
+	return all
+}
+
+func (s *Store) lockRows(ctx context.Context, t *tx, declared []Declared, skip bool) ([]Limit, int64, error) {
 	names := make([]string, len(declared))
 	for i, l := range declared {
 		names[i] = l.Name
@@ -182,7 +217,7 @@ func (s *Store) lockRows(ctx context.Context, t *tx, declared []Declared) ([]Lim
 	if now, ok := given.(int64); ok && len(names) == 0 {
 		return nil, now, nil
 	}
-	rows, err := selectRows[lockedRow](ctx, t, s.text(lockLimitsSQL), document(names), given)
+	rows, err := selectRows[lockedRow](ctx, t, s.text(lockLimitsSQL.of(skip)), document(names), given)
 	if err != nil {
 		return nil, 0, fmt.Errorf("lock limits: %w", err)
 	}

@@ -1,6 +1,7 @@
 package store_test
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -176,5 +177,26 @@ func TestADamagedRowIsReadAsTheNearestPossibleBucket(t *testing.T) {
 	require.Equal(t, bucket.Bucket{Limit: limit(t, "10/m"), Stamp: 3}, b)
 	damaged.RatePeriod = 0
 	_, err = damaged.Bucket()
-	require.ErrorContains(t, err, `limit "task:a": its row holds no possible rate`)
+	require.ErrorContains(t, err, `its row holds no possible rate: `)
+}
+
+// Two processes that start together, or one that starts beside looks, must not
+// wait for each other's rows crosswise.
+func TestRowsAreMadeInTheOrderInWhichTheyAreLocked(t *testing.T) {
+	db := storetest.Postgres(t) // new pages: rows stand in the order in which they came
+	b := &bundle{Store: db.Open(t, store.Options{}), db: db, beside: db.SQL(t)}
+	inOrder := []string{"Zed", "alpha", "task:B", "task:a"}
+	var tasks []store.Task
+	var limits []store.Declared
+	for _, i := range []int{2, 3, 1, 0} {
+		tasks = append(tasks, store.Task{Name: inOrder[i], Queue: "q", Definition: "{}"})
+		limits = append(limits, declared(t, inOrder[i], "1/s"))
+	}
+	require.NoError(t, b.Register(t.Context(), tasks, limits))
+	b.turn(t, store.TurnRequest{Gates: inOrder, Admit: &gated{}})
+	for _, table := range []string{"weir_tasks", "weir_limits", "weir_gates"} {
+		var names string
+		require.NoError(t, b.beside.QueryRowContext(t.Context(), `select string_agg(name, ' ' order by ctid) from `+table).Scan(&names))
+		require.Equal(t, strings.Join(inOrder, " "), names, table)
+	}
 }

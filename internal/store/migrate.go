@@ -35,9 +35,9 @@ func OpenForMigration(ctx context.Context, dsn string, create bool) (*Store, err
 	if err != nil {
 		return nil, err
 	}
-	s := &Store{target: t}
+	s := newStore(t)
 	if err := s.connect(ctx, 2, Options{Migrate: create}); err != nil {
-		return nil, errors.Join(err, s.Close())
+		return nil, errors.Join(Mended(err), s.Close())
 	}
 	return s, nil
 }
@@ -157,7 +157,7 @@ func (s *Store) MigrateDown(ctx context.Context) error {
 	}
 	defer unlock()
 	if _, err := p.Down(ctx); err != nil {
-		return fmt.Errorf("migrate %s down: %w", s, err)
+		return Mended(fmt.Errorf("migrate %s down: %w", s, err))
 	}
 	return nil
 }
@@ -225,16 +225,18 @@ func (s *Store) provider() (*goose.Provider, func(), error) {
 	for _, p := range pairs {
 		list = append(list, goose.NewGoMigration(p.Version, s.runSQL(p.Up), s.runSQL(p.Down)))
 	}
-	db, dialect, done := s.read.DB, goose.DialectPostgres, func() {}
+	dsn, dialect := s.target.dsn, goose.DialectPostgres
 	if s.target.dialect == SQLite {
-		// The readers cannot write, and the writer may not be there yet.
-		writing, err := s.pool(s.target.sqliteURI(true), 1)
-		if err != nil {
-			return nil, nil, err
-		}
-		db, dialect, done = writing.DB, goose.DialectSQLite3, func() { _ = writing.Close() }
+		dsn, dialect = s.target.sqliteURI(true), goose.DialectSQLite3
 	}
-	p, err := goose.NewProvider(dialect, db, nil, goose.WithGoMigrations(list...),
+	// The readers of SQLite cannot write, and those of PostgreSQL wait for an
+	// answer only for so long.
+	db, err := s.pool(dsn, 1, unbounded)
+	if err != nil {
+		return nil, nil, err
+	}
+	done := func() { _ = db.Close() }
+	p, err := goose.NewProvider(dialect, db.DB.DB, nil, goose.WithGoMigrations(list...),
 		goose.WithTableName(s.migrationTable()), goose.WithDisableGlobalRegistry(true))
 	if err != nil {
 		done()
@@ -261,18 +263,17 @@ const migrationLock = 0x77656972 // "weir"
 // leave behind. SQLite: an exclusive transaction on a file beside the
 // database, which ends with its process.
 func (s *Store) lockMigrations(ctx context.Context) (unlock func(), err error) {
-	driver, dsn := "postgres", s.target.dsn
-	begin := fmt.Sprintf(`begin; select pg_advisory_xact_lock(%d)`, migrationLock)
+	dsn, begin := s.target.dsn, fmt.Sprintf(`begin; select pg_advisory_xact_lock(%d)`, migrationLock)
 	if s.target.dialect == SQLite {
 		u := url.URL{
 			Scheme: "file", Path: filepath.ToSlash(s.target.path) + "-migrate",
 			RawQuery: url.Values{"_pragma": {"busy_timeout(60000)"}}.Encode(),
 		}
-		driver, dsn, begin = "sqlite", u.String(), `begin exclusive`
+		dsn, begin = u.String(), `begin exclusive`
 	}
-	db, err := sql.Open(driver, dsn)
+	db, err := s.pool(dsn, 1, unbounded)
 	if err != nil {
-		return nil, fmt.Errorf("lock migrations of %s: %w", s, err)
+		return nil, err
 	}
 	conn, err := db.Conn(ctx)
 	if err != nil {

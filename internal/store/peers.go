@@ -56,19 +56,28 @@ func (p *peers) begin(ctx context.Context, t *tx) error {
 // look notes whether another process has written. Within this one there is no
 // other writer.
 func (p *peers) look(ctx context.Context, t *tx) error {
-	rows, err := selectRows[struct {
-		Version int64 `db:"data_version"`
-	}](ctx, t, `pragma data_version`)
-	if err != nil || len(rows) == 0 {
+	version, err := dataVersion(ctx, t)
+	if err != nil {
 		return err
 	}
-	if version := rows[0].Version; version != p.version {
+	if version != p.version {
 		if p.version != 0 {
 			p.seen = now()
 		}
 		p.version = version
 	}
 	return nil
+}
+
+// dataVersion changes, on one connection, when another one has written.
+func dataVersion(ctx context.Context, t *tx) (int64, error) {
+	rows, err := selectRows[struct {
+		Version int64 `db:"data_version"`
+	}](ctx, t, `pragma data_version`)
+	if err != nil || len(rows) == 0 {
+		return 0, err
+	}
+	return rows[0].Version, nil
 }
 
 // committed gives the others their turn.

@@ -1,10 +1,9 @@
 package store
 
 import (
-	"cmp"
 	"context"
+	"database/sql"
 	"fmt"
-	"slices"
 )
 
 // Outcome is what became of an attempt.
@@ -39,7 +38,7 @@ type Result struct {
 	Claim   int64   `json:"claim"`
 	UID     string  `json:"-"`
 	Outcome Outcome `json:"-"`
-	Delay   int64   `json:"delay"` // microseconds
+	Delay   int64   `json:"delay"` // of a Retry: microseconds
 	Reason  string  `json:"reason"`
 	// Errors is the job's whole list of errors, this one included; unset
 	// keeps what is stored.
@@ -50,6 +49,8 @@ type Result struct {
 	StartedAt int64  `json:"-"`
 	Text      string `json:"-"` // the error
 	Failed    bool   `json:"-"` // the attempt failed, and not by the job's own fault
+
+	Cancelled bool `json:"-"` // of a refused one: the job was cancelled
 }
 
 const (
@@ -70,38 +71,44 @@ const (
 	sqliteSeal = `(((id << 20) | claim) - ((id << 20) & claim))` // exclusive or, as well
 )
 
+func seal(id, claim int64) int64 { return id<<20 ^ claim }
+
 // seals splits results into ids and seals.
 func seals(set []Result) (ids, seals []int64) {
 	ids, seals = make([]int64, len(set)), make([]int64, len(set))
 	for i, r := range set {
-		ids[i], seals[i] = r.ID, r.ID<<20^r.Claim
+		ids[i], seals[i] = r.ID, seal(r.ID, r.Claim)
 	}
 	return ids, seals
 }
 
+// A row that already stands where a job is to go, after a repair by hand or a
+// restore, is the same job: it stays as it is, and nothing waits behind it.
 var doneSQL = &statement{
 	postgres: `
 with j as (delete from weir_jobs where id = any($1::bigint[]) and ` + pgSeal + ` = any($2::bigint[]) and state = 1 returning *)
 insert into weir_history (` + historyColumns + `)
-` + fmt.Sprintf(historyFrom, `3`, `j.claim`, `coalesce($3::bigint, `+pgNow+`)`) + ` from j`,
+` + fmt.Sprintf(historyFrom, `3`, `j.claim`, `coalesce($3::bigint, `+pgNow+`)`) + ` from j on conflict do nothing`,
 	sqlite: `
 insert into weir_history (` + historyColumns + `)
 ` + fmt.Sprintf(historyFrom, `3`, `j.claim`, `$3`) + `
 from weir_jobs j
-where j.id in (select value from json_each($1)) and ` + sqliteSeal + ` in (select value from json_each($2)) and j.state = 1`,
+where j.id in (select value from json_each($1)) and ` + sqliteSeal + ` in (select value from json_each($2)) and j.state = 1
+on conflict do nothing`,
 }
 
 var doneDeleteSQL = &statement{sqlite: `
 delete from weir_jobs
 where id in (select value from json_each($1)) and ` + sqliteSeal + ` in (select value from json_each($2)) and state = 1`}
 
-// A job whose delay is nothing is in line at once. One that is given back
-// keeps its place; a retry's place is the end of its back-off.
+// A retry's place is the end of its back-off; one without is in line at once. A
+// job that is given back keeps its place in line.
 var backSQL = &statement{
 	postgres: `
 with c as materialized (select coalesce($2::bigint, ` + pgNow + `) as now)
-update weir_jobs j set state = case when r.delay > 0 then 2 else 0 end, lease_until = null,
-       run_at = c.now + r.delay, first_due = case when $3 = 'retry' then c.now + r.delay else j.first_due end,
+update weir_jobs j set state = case when $3 = 'retry' and r.delay > 0 then 2 else 0 end, lease_until = null,
+       run_at = case when $3 = 'retry' then c.now + r.delay else c.now end,
+       first_due = case when $3 = 'retry' then c.now + r.delay else j.first_due end,
        attempt = j.attempt - case when $3 = 'give back' then 1 else 0 end,
        given_back = j.given_back + case when $3 = 'interrupted' then 1 else 0 end,
        claim = case when $3 = 'lost' then null else j.claim end,
@@ -109,8 +116,8 @@ update weir_jobs j set state = case when r.delay > 0 then 2 else 0 end, lease_un
 from c, json_to_recordset($1::json) as r(id bigint, claim bigint, delay bigint, errors text)
 where j.id = r.id and j.claim = r.claim and j.state = 1`,
 	sqlite: `
-update weir_jobs set state = case when r.value ->> 'delay' > 0 then 2 else 0 end, lease_until = null,
-       run_at = $2 + (r.value ->> 'delay'),
+update weir_jobs set state = case when $3 = 'retry' and r.value ->> 'delay' > 0 then 2 else 0 end, lease_until = null,
+       run_at = case when $3 = 'retry' then $2 + (r.value ->> 'delay') else $2 end,
        first_due = case when $3 = 'retry' then $2 + (r.value ->> 'delay') else first_due end,
        attempt = attempt - case when $3 = 'give back' then 1 else 0 end,
        given_back = given_back + case when $3 = 'interrupted' then 1 else 0 end,
@@ -127,38 +134,21 @@ j as (delete from weir_jobs j using r where j.id = r.id and j.claim = r.claim an
       returning j.*, r.reason as why, r.errors as list)
 insert into weir_dead (` + deadColumns + `)
 ` + fmt.Sprintf(deadFrom, `'`+KindFailed+`'`, `j.why`, `null`, `case when $3 = 'lost' then null else j.claim end`, `coalesce(nullif(j.list, ''), j.errors)`, `coalesce($2::bigint, `+pgNow+`)`) + `
-from j order by j.id`,
+from j order by j.id on conflict do nothing`,
 	sqlite: `
 insert into weir_dead (` + deadColumns + `)
 ` + fmt.Sprintf(deadFrom, `'`+KindFailed+`'`, `r.value ->> 'reason'`, `null`, `case when $3 = 'lost' then null else j.claim end`, `coalesce(nullif(r.value ->> 'errors', ''), j.errors)`, `$2`) + `
 from json_each($1) r join weir_jobs j on j.id = r.value ->> 'id' and j.claim = r.value ->> 'claim' and j.state = 1
-order by j.id`,
+order by j.id on conflict do nothing`,
 }
-
-// Sets are written one by one. Their rows are locked first, all in the order
-// of their ids, as a renewal of leases takes them: otherwise the two could
-// wait for each other.
-var lockResultsSQL = &statement{postgres: `
-select 1 from weir_jobs where id = any($1::bigint[]) and ` + pgSeal + ` = any($2::bigint[]) and state = 1 order by id for update`}
 
 // writeResults records the ends of attempts, set by set, and returns those
 // that no longer count. A set that is written again, because the reply to its
 // commit was lost, finds its jobs already where they belong.
 func (s *Store) writeResults(ctx context.Context, t *tx, results []Result) ([]Result, error) {
-	results = slices.SortedFunc(slices.Values(results), func(a, b Result) int { return cmp.Compare(a.ID, b.ID) })
 	var sets [outcomes][]Result
-	kinds := 0
 	for _, r := range results {
-		if sets[r.Outcome] == nil {
-			kinds++
-		}
 		sets[r.Outcome] = append(sets[r.Outcome], r)
-	}
-	if kinds > 1 && s.target.dialect == Postgres {
-		ids, seals := seals(results)
-		if _, err := s.exec(ctx, t, lockResultsSQL, s.ids(ids), s.ids(seals)); err != nil {
-			return nil, fmt.Errorf("lock %d jobs: %w", len(ids), err)
-		}
 	}
 	var refused []Result
 	for outcome, set := range sets {
@@ -204,7 +194,7 @@ func (s *Store) writeSet(ctx context.Context, t *tx, outcome Outcome, set []Resu
 
 func (s *Store) writeDead(ctx context.Context, t *tx, set []Result, why string) (int64, error) {
 	n, err := s.execJSON(ctx, t, deadSQL, set, s.given(), why)
-	if err == nil && n > 0 && s.target.dialect == SQLite {
+	if err == nil && s.target.dialect == SQLite {
 		ids, seals := seals(set)
 		_, err = s.exec(ctx, t, doneDeleteSQL, s.ids(ids), s.ids(seals))
 	}
@@ -214,22 +204,24 @@ func (s *Store) writeDead(ctx context.Context, t *tx, set []Result, why string) 
 func (s *Store) writeDone(ctx context.Context, t *tx, set []Result) (int64, error) {
 	ids, seals := seals(set)
 	n, err := s.exec(ctx, t, doneSQL, s.ids(ids), s.ids(seals), s.given())
-	if err == nil && n > 0 && s.target.dialect == SQLite {
+	if err == nil && s.target.dialect == SQLite {
 		_, err = s.exec(ctx, t, doneDeleteSQL, s.ids(ids), s.ids(seals))
 	}
 	return n, err
 }
 
-// Where results of these claims went that are no longer running.
+// Where results of these claims went that are no longer running. A cancelled
+// job has no claim any more.
 var settledSQL = &statement{
 	postgres: `
 select uid, claim from weir_jobs where id = any($1::bigint[]) and claim = any($2::bigint[]) and state <> 1
-union all select uid, claim from weir_history where id = any($1::bigint[]) and claim = any($2::bigint[])
+union all select uid, claim from weir_history where id = any($1::bigint[]) and (claim = any($2::bigint[]) or state = 4)
 union all select job_id, claim from weir_dead
 where job_id = any(array(select value::uuid from json_array_elements_text($3::json))) and claim = any($2::bigint[])`,
 	sqlite: `
 select uid, claim from weir_jobs where id in (select value from json_each($1)) and claim in (select value from json_each($2)) and state <> 1
-union all select uid, claim from weir_history where id in (select value from json_each($1)) and claim in (select value from json_each($2))
+union all select uid, claim from weir_history
+where id in (select value from json_each($1)) and (claim in (select value from json_each($2)) or state = 4)
 union all select job_id, claim from weir_dead
 where job_id in (select value from json_each($3)) and claim in (select value from json_each($2))`,
 }
@@ -243,8 +235,8 @@ func (s *Store) late(ctx context.Context, t *tx, set []Result) ([]Result, error)
 		ids[i], claims[i], uids[i] = r.ID, r.Claim, r.UID
 	}
 	type attempt struct {
-		UID   string `db:"uid"`
-		Claim int64  `db:"claim"`
+		UID   string        `db:"uid"`
+		Claim sql.NullInt64 `db:"claim"`
 	}
 	rows, err := selectRows[attempt](ctx, t, s.text(settledSQL), s.ids(ids), s.ids(claims), document(uids))
 	if err != nil {
@@ -256,7 +248,8 @@ func (s *Store) late(ctx context.Context, t *tx, set []Result) ([]Result, error)
 	}
 	var late []Result
 	for _, r := range set {
-		if _, ok := settled[attempt{r.UID, r.Claim}]; !ok {
+		if _, ok := settled[attempt{r.UID, sql.NullInt64{Int64: r.Claim, Valid: true}}]; !ok {
+			_, r.Cancelled = settled[attempt{UID: r.UID}]
 			late = append(late, r)
 		}
 	}

@@ -185,7 +185,9 @@ func TestAResultOfAnotherClaimIsLateAndChangesNothing(t *testing.T) {
 			before, _, err := b.Get(t.Context(), r.UID)
 			require.NoError(t, err)
 			for _, r.Outcome = range []store.Outcome{store.Done, store.Dead, store.Retry, store.GiveBack, store.Interrupted, store.Lost, store.DeadLost} {
-				require.Equal(t, []store.Result{r}, b.turn(t, store.TurnRequest{Results: []store.Result{r}}).Refused)
+				late := r
+				late.Cancelled = before.State == store.Cancelled
+				require.Equal(t, []store.Result{late}, b.turn(t, store.TurnRequest{Results: []store.Result{r}}).Refused)
 				after, _, err := b.Get(t.Context(), r.UID)
 				require.NoError(t, err)
 				require.Equal(t, before, after)
@@ -237,7 +239,9 @@ func TestLateResultsAreToldFromTheGoodOnesBesideThem(t *testing.T) {
 			if i >= 3 {
 				_, err := b.Cancel(t.Context(), j.UID)
 				require.NoError(t, err)
-				late = append(late, r)
+				cancelled := r
+				cancelled.Cancelled = true
+				late = append(late, cancelled)
 			}
 			results = append(results, r)
 		}
@@ -269,7 +273,7 @@ func TestALateResultDoesNotEndTheJobForTheClaimThatHasItNow(t *testing.T) {
 		}
 		kept, err := b.Renew(t.Context(), []store.Held{{ID: lost.ID, Claim: old}, {ID: jobs[1].ID, Claim: now}}, second)
 		require.NoError(t, err)
-		require.Equal(t, map[int64]struct{}{jobs[1].ID: {}}, kept)
+		require.Equal(t, map[store.Held]bool{{ID: jobs[1].ID, Claim: now}: true}, kept)
 		require.Empty(t, b.turn(t, store.TurnRequest{Results: []store.Result{end(jobs[0], store.Done)}}).Refused)
 	})
 }

@@ -2,17 +2,17 @@ package store
 
 import (
 	"context"
+	"crypto/rand"
 	"database/sql"
 	"database/sql/driver"
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/jmoiron/sqlx"
-	_ "github.com/lib/pq"  // driver "postgres"
 	_ "modernc.org/sqlite" // driver "sqlite"
 
 	"github.com/weirq/weir/internal/clock"
@@ -28,15 +28,22 @@ type Store struct {
 
 	// read answers questions. On PostgreSQL it writes too; on SQLite it
 	// cannot, and writer is the one connection that does.
-	read   *sqlx.DB
+	read   *pool
 	writer *writer
 	// engine is PostgreSQL's pool for turns and lease renewals, so that
 	// handlers with many calls under way cannot starve them.
-	engine *sqlx.DB
+	engine *pool
 
-	texts sync.Map // *statement -> string
-	group group
-	wakes wakes
+	doubt   doubt // on PostgreSQL's connections
+	silence time.Duration
+	texts   sync.Map // *statement -> string
+	group   group
+	wakes   wakes
+	notices notices
+
+	closing  sync.Once
+	closed   atomic.Bool
+	closeErr error
 }
 
 // Options say how a store is opened. The zero value is right for production.
@@ -54,19 +61,34 @@ type Options struct {
 	Wrap func(driver.Connector) driver.Connector
 	// MustExist refuses a database that has no Weir tables.
 	MustExist bool
+	// Silence shortens the time after which a connection to PostgreSQL counts
+	// as dead that does not answer, for tests.
+	Silence time.Duration
 }
 
 // ErrNoDatabase is returned when there is nothing to open and Options forbid
 // to create it.
 var ErrNoDatabase = errors.New("no Weir database there")
 
+// ErrClosed is returned by calls of a store that was closed.
+var ErrClosed = errors.New("the database was closed: open it again")
+
 // Open opens the database that dsn names (sqlite:PATH or postgres://...).
 func Open(ctx context.Context, dsn string, opts Options) (*Store, error) {
+	s, err := open(ctx, dsn, opts)
+	if err != nil {
+		return nil, Mended(err)
+	}
+	return s, nil
+}
+
+func open(ctx context.Context, dsn string, opts Options) (*Store, error) {
 	t, err := parseDSN(dsn)
 	if err != nil {
 		return nil, err
 	}
-	s := &Store{target: t, wrap: opts.Wrap, clock: opts.Clock, fixed: opts.Clock}
+	s := newStore(t)
+	s.wrap, s.clock, s.fixed, s.silence = opts.Wrap, opts.Clock, opts.Clock, opts.Silence
 	if s.clock == nil {
 		s.clock = clock.System{}
 	}
@@ -88,6 +110,10 @@ func Open(ctx context.Context, dsn string, opts Options) (*Store, error) {
 	return s, nil
 }
 
+func newStore(t target) *Store {
+	return &Store{target: t, clock: clock.System{}, notices: notices{from: rand.Text(), closing: make(chan struct{})}}
+}
+
 func (s *Store) connect(ctx context.Context, conns int, opts Options) error {
 	dsn := s.target.dsn
 	if s.target.dialect == SQLite {
@@ -96,13 +122,13 @@ func (s *Store) connect(ctx context.Context, conns int, opts Options) error {
 				return fmt.Errorf("database sqlite:%s: %w: `weir serve` or `weir migrate up` creates it", s.target.path, ErrNoDatabase)
 			}
 		}
-		if _, err := os.Stat(filepath.Dir(s.target.path)); err != nil {
-			return fmt.Errorf("database sqlite:%s: its folder cannot be used: %w", s.target.path, err)
+		if folder := s.target.missingFolder(); folder != "" {
+			return fmt.Errorf("database sqlite:%s: there is no folder %s: make it, as with mkdir -p", s.target.path, folder)
 		}
 		dsn = s.target.sqliteURI(false)
 	}
 	var err error
-	if s.read, err = s.pool(dsn, conns); err != nil {
+	if s.read, err = s.pool(dsn, conns, silence); err != nil {
 		return err
 	}
 	if err := s.firstContact(ctx); err != nil {
@@ -111,7 +137,7 @@ func (s *Store) connect(ctx context.Context, conns int, opts Options) error {
 	if s.target.dialect == SQLite {
 		return nil
 	}
-	s.engine, err = s.pool(dsn, 2)
+	s.engine, err = s.pool(dsn, 2, engineSilence)
 	return err
 }
 
@@ -129,28 +155,60 @@ func (s *Store) firstContact(ctx context.Context) error {
 	}
 }
 
-// pool opens nothing yet: connections are made when they are needed.
-func (s *Store) pool(dsn string, conns int) (*sqlx.DB, error) {
+// pool is connections to the database, until the store is closed.
+type pool struct {
+	*sqlx.DB
+
+	closed *atomic.Bool
+}
+
+func (p *pool) QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error) {
+	if p.closed.Load() {
+		return nil, ErrClosed
+	}
+	return p.DB.QueryContext(ctx, query, args...)
+}
+
+func (p *pool) GetContext(ctx context.Context, out any, query string, args ...any) error {
+	if p.closed.Load() {
+		return ErrClosed
+	}
+	return p.DB.GetContext(ctx, out, query, args...)
+}
+
+// pool opens nothing yet: connections are made when they are needed. On
+// PostgreSQL one that does not answer for longer than quiet counts as dead.
+func (s *Store) pool(dsn string, conns int, quiet time.Duration) (*pool, error) {
 	name := "postgres"
+	var open driver.Connector = &pgConnector{dsn: dsn, silence: s.patience(quiet), doubt: &s.doubt}
 	if s.target.dialect == SQLite {
 		name = "sqlite"
-	}
-	db, err := sql.Open(name, dsn)
-	if err != nil {
-		return nil, fmt.Errorf("database %s: %w", s, err)
-	}
-	if s.wrap != nil {
-		plain := db
-		db = sql.OpenDB(s.wrap(connector{dsn, plain.Driver()}))
+		plain, err := sql.Open(name, dsn)
+		if err != nil {
+			return nil, fmt.Errorf("database %s: %w", s, err)
+		}
+		open = connector{dsn, plain.Driver()}
 		_ = plain.Close() // it has no connections
 	}
+	if s.wrap != nil {
+		open = s.wrap(open)
+	}
+	db := sql.OpenDB(open)
 	db.SetMaxOpenConns(conns)
 	db.SetMaxIdleConns(conns)
 	db.SetConnMaxIdleTime(5 * time.Minute)
-	return sqlx.NewDb(db, name), nil
+	return &pool{sqlx.NewDb(db, name), &s.closed}, nil
 }
 
-// connector opens connections for a wrapped driver.
+// patience is for how long an answer is waited for, or less in a test.
+func (s *Store) patience(quiet time.Duration) time.Duration {
+	if s.silence > 0 && quiet != unbounded {
+		return min(s.silence, quiet)
+	}
+	return quiet
+}
+
+// connector opens SQLite's connections.
 type connector struct {
 	dsn    string
 	driver driver.Driver
@@ -159,19 +217,25 @@ type connector struct {
 func (c connector) Connect(context.Context) (driver.Conn, error) { return c.driver.Open(c.dsn) }
 func (c connector) Driver() driver.Driver                        { return c.driver }
 
-// Close releases the connections. Nothing may be under way.
+// Close releases the connections. Nothing may be under way. Calls that come
+// later get ErrClosed; closing again changes nothing.
 func (s *Store) Close() error {
-	s.group.wg.Wait()
-	var errs []error
-	if s.writer != nil {
-		errs = append(errs, s.writer.close())
-	}
-	for _, db := range []*sqlx.DB{s.engine, s.read} {
-		if db != nil {
-			errs = append(errs, db.Close())
+	s.closing.Do(func() {
+		s.group.wg.Wait()
+		s.notices.close()
+		s.closed.Store(true)
+		var errs []error
+		if s.writer != nil {
+			errs = append(errs, s.writer.close())
 		}
-	}
-	return errors.Join(errs...)
+		for _, db := range []*pool{s.engine, s.read} {
+			if db != nil {
+				errs = append(errs, db.Close())
+			}
+		}
+		s.closeErr = errors.Join(errs...)
+	})
+	return s.closeErr
 }
 
 // String names the database without its password.

@@ -32,7 +32,7 @@ with recursive l(task, queue) as (
 select 'line' as kind, task as name, queue, 0::bigint as at from l where queue is not null
 union all select 'limit', name, '', case when held_from <= coalesce($3::bigint, ` + pgNow + `) + 1000000 then held_until else 0 end from weir_limits
 where key = '' and name = any(array(select value from json_array_elements_text($2::json)))
-union all select 'due', '', '', min(run_at) from weir_jobs where state = 2
+union all select 'due', '', '', min(first_due) from weir_jobs where state = 2
 union all select 'paused', '', name, 0 from weir_queues where paused
 union all select 'expiry', '', '', min(expires_at) from weir_jobs where expires_at is not null and started_at is null
 union all select 'lease', '', '', (select lease_until from weir_jobs where lease_until is not null and state = 1 and claim is not null order by lease_until limit 1)
@@ -47,7 +47,7 @@ with recursive l(task, queue) as (
 select 'line' as kind, task as name, queue, 0 as at from l where queue is not null
 union all select 'limit', name, '', case when held_from <= $3 + 1000000 then held_until else 0 end from weir_limits
 where key = '' and name in (select value from json_each($2))
-union all select 'due', '', '', min(run_at) from weir_jobs where state = 2
+union all select 'due', '', '', min(first_due) from weir_jobs where state = 2
 union all select 'paused', '', name, 0 from weir_queues where paused
 union all select 'expiry', '', '', min(expires_at) from weir_jobs where expires_at is not null and started_at is null
 union all select 'lease', '', '', (select lease_until from weir_jobs where lease_until is not null and state = 1 and claim is not null order by lease_until limit 1)

@@ -45,12 +45,12 @@ func OutOfStarts(attempt, givenBack, maxRetries int) bool {
 var promoteSQL = &statement{
 	postgres: `
 update weir_jobs set state = 0 where id = any(array(
-    select id from weir_jobs where state = 2 and run_at <= (select coalesce($1::bigint, ` + pgNow + `))
-    order by run_at limit $2 for update skip locked))
+    select id from weir_jobs where state = 2 and first_due <= (select coalesce($1::bigint, ` + pgNow + `))
+    order by first_due limit $2 for update skip locked))
 returning task, queue`,
 	sqlite: `
 update weir_jobs set state = 0 where id in (
-    select id from weir_jobs where state = 2 and run_at <= $1 order by run_at limit $2)
+    select id from weir_jobs where state = 2 and first_due <= $1 order by first_due limit $2)
 returning task, queue`,
 }
 
@@ -67,7 +67,7 @@ from weir_jobs where lease_until <= $1 and state = 1 and claim is not null order
 }
 
 // sweep promotes scheduled jobs and takes back jobs whose lease ran out.
-func (s *Store) sweep(ctx context.Context, t *tx) (out Swept, err error) {
+func (s *Store) sweep(ctx context.Context, t *tx, keepLeases bool) (out Swept, err error) {
 	lines := map[Line]struct{}{}
 	if out.Expired, err = s.expire(ctx, t); err != nil {
 		return out, err
@@ -81,32 +81,10 @@ func (s *Store) sweep(ctx context.Context, t *tx) (out Swept, err error) {
 	}
 	out.Promoted = len(due)
 
-	lapsed, err := selectRows[struct {
-		Job
-		Now int64 `db:"now"`
-	}](ctx, t, s.text(lapsedSQL), s.given(), reclaimRows)
-	if err != nil {
-		return out, fmt.Errorf("look for lost leases: %w", err)
-	}
-	results := make([]Result, 0, len(lapsed))
-	for _, j := range lapsed {
-		maxRetries := DefaultMaxRetries
-		if j.MaxRetries.Valid {
-			maxRetries = int(j.MaxRetries.Int64)
+	if !keepLeases {
+		if err := s.reclaim(ctx, t, &out, lines); err != nil {
+			return out, fmt.Errorf("take back lost leases: %w", err)
 		}
-		r := Result{ID: j.ID, UID: j.UID, Claim: j.Claim.Int64, Outcome: Lost}
-		r.Errors = AppendError(j.Errors.String, AttemptError{Attempt: j.Attempt, At: j.Now, Error: LeaseLost})
-		if OutOfStarts(j.Attempt, j.GivenBack, maxRetries) {
-			r.Outcome, r.Reason = DeadLost, LeaseLost
-			out.Dead++
-		} else {
-			lines[Line{j.Task, j.Queue}] = struct{}{}
-			out.Lost++
-		}
-		results = append(results, r)
-	}
-	if _, err := s.writeResults(ctx, t, results); err != nil {
-		return out, fmt.Errorf("take back lost leases: %w", err)
 	}
 	for l := range lines {
 		out.Lines = append(out.Lines, l)
@@ -125,14 +103,44 @@ func (s *Store) sweep(ctx context.Context, t *tx) (out Swept, err error) {
 	return out, nil
 }
 
+// reclaim takes back jobs whose lease ran out.
+func (s *Store) reclaim(ctx context.Context, t *tx, out *Swept, lines map[Line]struct{}) error {
+	lapsed, err := selectRows[struct {
+		Job
+		Now int64 `db:"now"`
+	}](ctx, t, s.text(lapsedSQL), s.given(), reclaimRows)
+	if err != nil {
+		return err
+	}
+	results := make([]Result, 0, len(lapsed))
+	for _, j := range lapsed {
+		maxRetries := DefaultMaxRetries
+		if j.MaxRetries.Valid {
+			maxRetries = int(j.MaxRetries.Int64)
+		}
+		r := Result{ID: j.ID, UID: j.UID, Claim: j.Claim.Int64, Outcome: Lost}
+		r.Errors = AppendError(j.Errors.String, AttemptError{Attempt: j.Attempt, At: j.Now, Error: LeaseLost})
+		if OutOfStarts(j.Attempt, j.GivenBack, maxRetries) {
+			r.Outcome, r.Reason = DeadLost, LeaseLost
+			out.Dead++
+		} else {
+			lines[Line{j.Task, j.Queue}] = struct{}{}
+			out.Lost++
+		}
+		results = append(results, r)
+	}
+	_, err = s.writeResults(ctx, t, results)
+	return err
+}
+
 var nextSQL = &statement{
 	postgres: `
-select (select min(run_at) from weir_jobs where state = 2) as due,
+select (select min(first_due) from weir_jobs where state = 2) as due,
        (select lease_until from weir_jobs where lease_until is not null and state = 1 and claim is not null order by lease_until limit 1) as lease,
        (select min(expires_at) from weir_jobs where expires_at is not null and started_at is null) as expiry,
        coalesce($1::bigint, ` + pgNow + `) as now`,
 	sqlite: `
-select (select min(run_at) from weir_jobs where state = 2) as due,
+select (select min(first_due) from weir_jobs where state = 2) as due,
        (select lease_until from weir_jobs where lease_until is not null and state = 1 and claim is not null order by lease_until limit 1) as lease,
        (select min(expires_at) from weir_jobs where expires_at is not null and started_at is null) as expiry, $1 as now`,
 }
@@ -150,39 +158,63 @@ func AppendError(list string, e AttemptError) string {
 	return string(doc)
 }
 
+// A lease is written again when a quarter of it is over, or when a clock that
+// stepped made it longer than it is. A job that another session has locked
+// keeps its lease as it is: it cannot be taken back either.
 var renewSQL = &statement{
 	postgres: `
-update weir_jobs set lease_until = (select coalesce($3::bigint, ` + pgNow + `)) + $4
-where id = any($1::bigint[]) and ` + pgSeal + ` = any($2::bigint[]) and state = 1
-returning id`,
+with mine as materialized (
+    select id from weir_jobs where id = any($1::bigint[]) and ` + pgSeal + ` = any($2::bigint[]) and state = 1
+    and coalesce(lease_until, 0) - (select coalesce($3::bigint, ` + pgNow + `)) not between $4::bigint * 3 / 4 and $4::bigint
+    order by id for update skip locked
+)
+update weir_jobs set lease_until = (select coalesce($3::bigint, ` + pgNow + `)) + $4::bigint
+where id = any(array(select id from mine)) and ` + pgSeal + ` = any($2::bigint[]) and state = 1
+returning id, claim`,
 	sqlite: `
 update weir_jobs set lease_until = $3 + $4
 where id in (select value from json_each($1)) and ` + sqliteSeal + ` in (select value from json_each($2)) and state = 1
-returning id`,
+  and lease_until - $3 not between $4 * 3 / 4 and $4
+returning id, claim`,
+}
+
+var stillHeldSQL = &statement{
+	postgres: `select id, claim from weir_jobs where id = any($1::bigint[]) and ` + pgSeal + ` = any($2::bigint[]) and state = 1`,
+	sqlite: `
+select id, claim from weir_jobs
+where id in (select value from json_each($1)) and ` + sqliteSeal + ` in (select value from json_each($2)) and state = 1`,
 }
 
 // Held names a running job by its id and the claim that started it.
-type Held struct{ ID, Claim int64 }
+type Held struct {
+	ID    int64 `db:"id"`
+	Claim int64 `db:"claim"`
+}
 
-// Renew extends the leases of the jobs named and returns the ids of those it
-// could extend: the others are no longer this process's.
-func (s *Store) Renew(ctx context.Context, held []Held, lease int64) (map[int64]struct{}, error) {
-	kept := make(map[int64]struct{}, len(held))
-	set := make([]Result, len(held))
+// Renew extends the leases of the jobs named and returns those that are still
+// this process's, and whether their leases were written anew: those that are
+// young, and those of jobs which another session has locked, are not.
+func (s *Store) Renew(ctx context.Context, held []Held, lease int64) (map[Held]bool, error) {
+	kept := make(map[Held]bool, len(held))
+	ids, seals := make([]int64, len(held)), make([]int64, len(held))
 	for i, h := range held {
-		set[i] = Result{ID: h.ID, Claim: h.Claim}
+		ids[i], seals[i] = h.ID, seal(h.ID, h.Claim)
 	}
-	ids, seals := seals(set)
-	err := s.writeOn(ctx, s.engine, beginPostgresTurn, func(t *tx) error {
-		rows, err := selectRows[struct {
-			ID int64 `db:"id"`
-		}](ctx, t, s.text(renewSQL), s.ids(ids), s.ids(seals), s.given(), lease)
+	err := s.writeFor(ctx, renewing, func(t *tx) error {
+		renewed, err := selectRows[Held](ctx, t, s.text(renewSQL), s.ids(ids), s.ids(seals), s.given(), lease)
+		if err != nil {
+			return err
+		}
+		rest, err := selectRows[Held](ctx, t, s.text(stillHeldSQL), s.ids(ids), s.ids(seals))
 		if err != nil {
 			return err
 		}
 		clear(kept)
-		for _, r := range rows {
-			kept[r.ID] = struct{}{}
+		for _, h := range rest {
+			kept[h] = false
+		}
+		for _, h := range renewed {
+			kept[h] = true
 		}
 		return nil
 	})

@@ -3,6 +3,7 @@ package store_test
 import (
 	"fmt"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -192,6 +193,40 @@ func TestASweepIsBoundedAndTheNextOneFollowsAtOnce(t *testing.T) {
 	})
 }
 
+// However many processes look for lost leases at the same time, each job is
+// taken back once.
+func TestALostLeaseIsTakenBackOnceHoweverManySweep(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, db storetest.Database) {
+		b := setup(t, db)
+		const jobs, sweepers = 300, 4
+		b.insert(t, newJobs("a", jobs)...)
+		require.Len(t, b.grant(t, 1, "a", jobs), jobs)
+		b.clock.Advance(lease)
+		var lost [sweepers]int
+		var wg sync.WaitGroup
+		for i := range sweepers {
+			s := b.db.Open(t, store.Options{Clock: b.clock})
+			wg.Go(func() {
+				out, err := s.Turn(t.Context(), store.TurnRequest{Sweep: true})
+				if err != nil {
+					t.Error(err)
+				}
+				lost[i] = out.Swept.Lost
+			})
+		}
+		wg.Wait()
+		total := b.sweep(t).Lost // a sweep passes over what another one holds
+		for _, n := range lost {
+			total += n
+		}
+		require.Equal(t, jobs, total)
+		for _, j := range b.grant(t, 2, "a", jobs) {
+			require.Equal(t, 2, j.Attempt)
+			require.Len(t, store.ParseErrors(j.Errors.String), 1)
+		}
+	})
+}
+
 func TestResultsComeBeforeTheSweepOfTheSameTurn(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, db storetest.Database) {
 		b := setup(t, db)
@@ -223,7 +258,7 @@ func TestRenewalExtendsWhatIsStillHeldAndNothingElse(t *testing.T) {
 		}
 		kept, err := b.Renew(t.Context(), held, 7*second)
 		require.NoError(t, err)
-		require.Equal(t, map[int64]struct{}{mine.ID: {}}, kept)
+		require.Equal(t, map[store.Held]bool{{ID: mine.ID, Claim: 1}: true}, kept)
 		require.Equal(t, number(b.now()+7*second), b.stored(t, mine.UID).LeaseUntil)
 		for _, j := range []store.Job{lost, taken} {
 			require.Equal(t, number(b.now()+lease.Microseconds()), b.stored(t, j.UID).LeaseUntil)

@@ -19,7 +19,7 @@ var registerTasksSQL = &statement{
 insert into weir_tasks (name, queue, max_retries, definition, registered_at)
 select r.name, r.queue, r.max_retries, r.definition, coalesce($2::bigint, ` + pgNow + `)
 from json_to_recordset($1::json) as r(name text, queue text, max_retries int, definition text)
-order by r.name
+order by r.name collate "C"
 on conflict (name) do update set queue = excluded.queue, max_retries = excluded.max_retries,
    definition = excluded.definition, registered_at = excluded.registered_at`,
 	sqlite: `

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"math"
 	"slices"
 	"time"
 
@@ -16,6 +17,8 @@ type TurnRequest struct {
 	// Sweep also brings due scheduled jobs and jobs whose lease ran out back
 	// into line.
 	Sweep bool
+	// KeepLeases leaves out the leases: for a while after the clock stepped.
+	KeepLeases bool
 	// Limits are locked, in the order given: by name.
 	Limits []Declared
 	// Gates, caps and breakers, are locked after them, by name as well.
@@ -24,8 +27,15 @@ type TurnRequest struct {
 	// fencing token of those jobs.
 	Claim int64
 	Lease time.Duration
+	// SkipLocked passes over rows that other sessions have locked instead of
+	// waiting for them, on PostgreSQL: limits and gates are told as Busy, and
+	// results whose jobs are locked come back as Postponed.
+	SkipLocked bool
 	// Admit decides. It may be called again when the transaction is retried.
 	Admit Admission
+	// More says what else to read, given what was read so far, until it says
+	// nothing. Optional.
+	More func(read [][]Candidate) []Ask
 }
 
 // Admission decides on values who may start.
@@ -42,13 +52,15 @@ type Locked struct {
 	Limits  []Limit
 	Gates   []Gate
 	Running []LineCount // read only where there are gates
-	Refused []Result    // results of this turn that no longer counted
+	Refused []Result    // results of this turn that do not count, or not yet
 }
 
-// Ask reads the first Max jobs of a line.
+// Ask reads the first Max jobs of a line, or the first that come after one.
 type Ask struct {
 	Line
-	Max int
+	Of    int // of those that More returns: which of the first asks it goes on with
+	Max   int
+	After *Candidate // nil: the head of the line
 	// Fresh leaves out the jobs that were granted before.
 	Fresh bool
 }
@@ -83,14 +95,16 @@ type TurnResult struct {
 
 	Started []Job    // in the order of Plan.Start
 	Refused []Result // late results: somebody else has the job
-	Swept   Swept
+	// Postponed were not written, because their jobs are locked.
+	Postponed []Result
+	Swept     Swept
 }
 
 // Turn is the one transaction of a look: results first, before any limit is
 // locked; then the limits' rows; then the clock; then what admission decides.
 func (s *Store) Turn(ctx context.Context, req TurnRequest) (TurnResult, error) {
 	var out TurnResult
-	err := s.writeOn(ctx, s.engine, beginPostgresTurn, func(t *tx) error {
+	err := s.writeFor(ctx, turning, func(t *tx) error {
 		out = TurnResult{}
 		return s.turn(ctx, t, &req, &out)
 	})
@@ -101,27 +115,33 @@ func (s *Store) Turn(ctx context.Context, req TurnRequest) (TurnResult, error) {
 }
 
 func (s *Store) turn(ctx context.Context, t *tx, req *TurnRequest, out *TurnResult) (err error) {
-	if out.Refused, err = s.writeResults(ctx, t, req.Results); err != nil {
+	results, skip := req.Results, req.SkipLocked && s.target.dialect == Postgres
+	if skip {
+		if results, out.Postponed, err = s.unlocked(ctx, t, results); err != nil {
+			return err
+		}
+	}
+	if out.Refused, err = s.writeResults(ctx, t, results); err != nil {
 		return err
 	}
 	if req.Sweep {
-		if out.Swept, err = s.sweep(ctx, t); err != nil {
+		if out.Swept, err = s.sweep(ctx, t, req.KeepLeases); err != nil {
 			return err
 		}
 	}
 	if req.Admit == nil {
 		return nil
 	}
-	limits, now, err := s.lockLimits(ctx, t, req.Limits)
+	limits, now, err := s.lockLimits(ctx, t, req.Limits, skip)
 	if err != nil {
 		return err
 	}
-	locked := Locked{Limits: limits, Refused: out.Refused}
-	if locked.Gates, locked.Running, now, err = s.lockGates(ctx, t, req.Gates, now); err != nil {
+	locked := Locked{Limits: limits, Refused: slices.Concat(out.Refused, out.Postponed)}
+	if locked.Gates, locked.Running, now, err = s.lockGates(ctx, t, req.Gates, now, skip); err != nil {
 		return err
 	}
 	out.Now, out.At = now, s.clock.Now()
-	read, err := s.candidates(ctx, t, req.Admit.Ask(now, locked), now)
+	read, err := s.readLines(ctx, t, req, now, locked, out.Swept.Expired == expireRows)
 	if err != nil {
 		return err
 	}
@@ -145,49 +165,108 @@ func (s *Store) turn(ctx context.Context, t *tx, req *TurnRequest, out *TurnResu
 // started before now is left to the sweep.
 var candidatesSQL = &statement{
 	postgres: `
-select l.n - 1, j.id, j.rank, j.first_due, j.started_at is not null
-from unnest($1::text[], $2::text[], $3::int[], $4::bool[]) with ordinality as l(task, queue, k, fresh, n),
+select l.n, j.id, j.rank, j.first_due, j.started_at is not null
+from unnest($1::text[], $2::text[], $3::int[], $4::bool[], $6::int[], $7::bigint[], $8::bigint[], $9::int[])
+     as l(task, queue, k, fresh, rank, first_due, id, n),
 lateral (
     select id, rank, first_due, started_at from weir_jobs
     where state = 0 and task = l.task and queue = l.queue and (not l.fresh or started_at is null)
+      and (rank, first_due, id) > (l.rank, l.first_due, l.id)
       and (expires_at is null or expires_at > $5 or started_at is not null)
     order by rank, first_due, id limit l.k
     for update skip locked
 ) j`,
 	sqlite: `
-select $6, id, rank, first_due, started_at is not null from weir_jobs
-where state = 0 and task = $1 and queue = $2 and (not $4 or started_at is null)
+select $9, id, rank, first_due, started_at is not null from weir_jobs
+where state = 0 and task = $1 and queue = $2 and (not $4 or started_at is null) and (rank, first_due, id) > ($6, $7, $8)
   and (expires_at is null or expires_at > $5 or started_at is not null)
 order by rank, first_due, id limit $3`,
 }
 
-func (s *Store) candidates(ctx context.Context, t *tx, asks []Ask, now int64) ([][]Candidate, error) {
+// crowdedSQL looks no further than a thousand jobs behind what is asked for: more
+// have expired than one sweep takes, and a line may begin with all of them. The
+// sum keeps the line's index out of the second step, whose rows have ids.
+var crowdedSQL = &statement{
+	postgres: `
+select l.n, j.id, j.rank, j.first_due, j.started_at is not null
+from unnest($1::text[], $2::text[], $3::int[], $4::bool[], $6::int[], $7::bigint[], $8::bigint[], $9::int[])
+     as l(task, queue, k, fresh, rank, first_due, id, n),
+lateral (
+    select id, rank, first_due, started_at from weir_jobs
+    where state + 0 = 0 and id = any(array(
+        select id from (
+            select id, expires_at, started_at from weir_jobs
+            where state = 0 and task = l.task and queue = l.queue and (not l.fresh or started_at is null)
+              and (rank, first_due, id) > (l.rank, l.first_due, l.id)
+            order by rank, first_due, id limit l.k + 1000) w
+        where expires_at is null or expires_at > $5 or started_at is not null limit l.k))
+    order by rank, first_due, id
+    for update skip locked
+) j`,
+	sqlite: `
+select $9, id, rank, first_due, started_at is not null from (
+    select id, rank, first_due, started_at, expires_at from weir_jobs
+    where state = 0 and task = $1 and queue = $2 and (not $4 or started_at is null) and (rank, first_due, id) > ($6, $7, $8)
+    order by rank, first_due, id limit $3 + 1000)
+where expires_at is null or expires_at > $5 or started_at is not null limit $3`,
+}
+
+func (s *Store) readLines(ctx context.Context, t *tx, req *TurnRequest, now int64, locked Locked, crowded bool) ([][]Candidate, error) {
+	st := candidatesSQL
+	if crowded {
+		st = crowdedSQL
+	}
+	asks := req.Admit.Ask(now, locked)
+	for i := range asks {
+		asks[i].Of = i
+	}
 	read := make([][]Candidate, len(asks))
-	if s.target.dialect == SQLite {
-		for i, a := range asks {
-			if err := s.readCandidates(ctx, t, read, a.Task, a.Queue, a.Max, a.Fresh, now, i); err != nil {
-				return nil, err
-			}
+	for len(asks) > 0 {
+		if err := s.candidates(ctx, t, st, asks, read, now); err != nil {
+			return nil, err
 		}
-		return read, nil
-	}
-	if len(asks) == 0 {
-		return read, nil
-	}
-	n := len(asks)
-	tasks, queues, maxs, fresh := make([]string, n), make([]string, n), make([]int64, n), make([]bool, n)
-	for i, a := range asks {
-		tasks[i], queues[i], maxs[i], fresh[i] = a.Task, a.Queue, int64(a.Max), a.Fresh
-	}
-	err := s.readCandidates(ctx, t, read, pq.Array(tasks), pq.Array(queues), pq.Array(maxs), pq.Array(fresh), now)
-	if err != nil {
-		return nil, err
+		if asks = nil; req.More != nil {
+			asks = req.More(read)
+		}
 	}
 	return read, nil
 }
 
-func (s *Store) readCandidates(ctx context.Context, t *tx, read [][]Candidate, args ...any) error {
-	rows, err := t.QueryContext(ctx, s.text(candidatesSQL), args...)
+// beforeAll comes before every job.
+var beforeAll = Candidate{Rank: math.MinInt32, FirstDue: math.MinInt64}
+
+func (a *Ask) after() Candidate {
+	if a.After == nil {
+		return beforeAll
+	}
+	return *a.After
+}
+
+// candidates appends what is asked for to what was read.
+func (s *Store) candidates(ctx context.Context, t *tx, st *statement, asks []Ask, read [][]Candidate, now int64) error {
+	if s.target.dialect == SQLite {
+		for _, a := range asks {
+			c := a.after()
+			if err := s.readCandidates(ctx, t, st, read, a.Task, a.Queue, a.Max, a.Fresh, now, c.Rank, c.FirstDue, c.ID, a.Of); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	n := len(asks)
+	tasks, queues, fresh := make([]string, n), make([]string, n), make([]bool, n)
+	maxs, ranks, dues, ids, of := make([]int64, n), make([]int64, n), make([]int64, n), make([]int64, n), make([]int64, n)
+	for i, a := range asks {
+		c := a.after()
+		tasks[i], queues[i], maxs[i], fresh[i] = a.Task, a.Queue, int64(a.Max), a.Fresh
+		ranks[i], dues[i], ids[i], of[i] = int64(c.Rank), c.FirstDue, c.ID, int64(a.Of)
+	}
+	return s.readCandidates(ctx, t, st, read, pq.Array(tasks), pq.Array(queues), pq.Array(maxs), pq.Array(fresh), now,
+		pq.Array(ranks), pq.Array(dues), pq.Array(ids), pq.Array(of))
+}
+
+func (s *Store) readCandidates(ctx context.Context, t *tx, st *statement, read [][]Candidate, args ...any) error {
+	rows, err := t.QueryContext(ctx, s.text(st), args...)
 	if err != nil {
 		return fmt.Errorf("read lines: %w", err)
 	}
@@ -267,15 +346,16 @@ func (s *Store) ids(ids []int64) any {
 }
 
 var claimedSQL = &statement{
-	postgres: `select ` + startedColumns + ` from weir_jobs where lease_until is not null and claim = $1`,
+	postgres: `select ` + startedColumns + ` from weir_jobs where lease_until is not null and claim = $1 for update`,
+	sqlite:   `select ` + startedColumns + ` from weir_jobs where lease_until is not null and claim = $1`,
 }
 
 // Claimed returns the jobs that a claim started and still has: asked after a
 // commit whose outcome is unknown. It does not write, but the guards of a turn
-// keep its plan.
+// keep its plan, and a server that is the primary no longer may not answer.
 func (s *Store) Claimed(ctx context.Context, claim int64) ([]Job, error) {
 	var jobs []Job
-	err := s.writeOn(ctx, s.engine, beginPostgresTurn, func(t *tx) (err error) {
+	err := s.writeFor(ctx, turning, func(t *tx) (err error) {
 		jobs, err = selectRows[Job](ctx, t, s.text(claimedSQL), claim)
 		return err
 	})

@@ -1,6 +1,8 @@
 package store_test
 
 import (
+	"context"
+	"database/sql/driver"
 	"testing"
 	"time"
 
@@ -198,12 +200,6 @@ func TestAPlanForJobsThatAreNotThereIsAnError(t *testing.T) {
 		for want, plan := range map[string]func(ids []int64) store.Plan{
 			"start 3 jobs: 2 were there": func(ids []int64) store.Plan { return store.Plan{Start: append(ids, 99)} },
 			"defer 3 jobs: 2 were there": func(ids []int64) store.Plan { return store.Plan{Defer: append(ids, 99)} },
-			"shed 3 jobs: 2 were there": func(ids []int64) (p store.Plan) {
-				for _, id := range append(ids, 99) {
-					p.Shed = append(p.Shed, store.Shed{ID: id, Reason: "r"})
-				}
-				return p
-			},
 		} {
 			_, err := b.Turn(t.Context(), store.TurnRequest{Claim: 1, Lease: lease, Admit: &admission{
 				asks:   []store.Ask{ask("a", 2)},
@@ -238,5 +234,53 @@ func TestATurnTellsBothClocks(t *testing.T) {
 		now, err := b.Now(t.Context())
 		require.NoError(t, err)
 		require.Equal(t, b.now(), now)
+	})
+}
+
+// A deferral changes no column that an index has, so that PostgreSQL writes the
+// row anew on its page and no index with it.
+func TestADeferralTouchesNoIndex(t *testing.T) {
+	db, watch := storetest.Postgres(t), &watcher{} // new pages
+	s := db.Open(t, store.Options{Wrap: watch.wrap})
+	b := &bundle{Store: s, db: db, beside: db.SQL(t)}
+	b.insert(t, newJobs("a", 20)...)
+	var updated, inPlace int64
+	watch.intercept(func(ctx context.Context, conn driver.Conn, text string, _ []driver.NamedValue) error {
+		if text != "commit" {
+			return nil
+		}
+		rows, err := queryAll(ctx, conn, `select n_tup_upd, n_tup_hot_upd from pg_stat_xact_user_tables
+where relname = 'weir_jobs' and schemaname = '`+b.schema(t)+`'`, nil)
+		if err == nil {
+			updated, inPlace = rows[0][0].(int64), rows[0][1].(int64)
+		}
+		return err
+	})
+	_, err := s.Turn(t.Context(), store.TurnRequest{Admit: &admission{
+		asks:   []store.Ask{ask("a", 3)},
+		decide: func(read [][]store.Candidate) store.Plan { return store.Plan{Defer: ids(read[0])} },
+	}})
+	require.NoError(t, err)
+	require.EqualValues(t, 3, updated)
+	require.EqualValues(t, 3, inPlace)
+}
+
+// A scheduled job is looked for by its place in line, which is its time.
+func TestAJobIsScheduledForItsPlaceInLine(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, db storetest.Database) {
+		b := setup(t, db)
+		b.insert(t, newJobs("a", 7)...)
+		var results []store.Result
+		for i, j := range b.grant(t, 1, "a", 7) {
+			r := end(j, []store.Outcome{store.Retry, store.Retry, store.GiveBack, store.Interrupted, store.Lost, store.Retry, store.Retry}[i])
+			r.Delay = second // counts for a retry alone
+			results = append(results, r)
+		}
+		later := newJob("a")
+		later.Delay = second
+		b.insert(t, later)
+		require.Empty(t, b.turn(t, store.TurnRequest{Results: results}).Refused)
+		require.EqualValues(t, 5, b.count(t, `select count(*) from weir_jobs where state = 2`))
+		require.Zero(t, b.count(t, `select count(*) from weir_jobs where state = 2 and run_at <> first_due`))
 	})
 }

@@ -54,27 +54,56 @@ func (t *tx) QueryContext(ctx context.Context, query string, args ...any) (*sql.
 // The planner guards of a turn keep every plan linear in the rows asked for,
 // whatever the statistics say at the moment: without them a nearly empty
 // table's statistics turn a claim into a scan.
+//
+// A process that is gone in silence leaves no locks behind for longer than ten
+// seconds. There is no "read write": a server that its operator has made
+// read-only, for a full disk, is not to be overruled.
 const (
-	beginPostgres     = `begin isolation level read committed read write`
+	beginPostgres     = `begin isolation level read committed; set local idle_in_transaction_session_timeout = '10s'`
 	beginPostgresTurn = beginPostgres + `; set local enable_seqscan = off; set local enable_hashjoin = off; ` +
 		`set local enable_mergejoin = off; set local enable_bitmapscan = off; set local jit = off; ` +
-		`set local lock_timeout = '3s'; set local idle_in_transaction_session_timeout = '10s'`
+		`set local lock_timeout = '3s'`
 	beginSQLite = `begin immediate`
 )
 
+// ErrLocked is returned by a turn that waited for a row which somebody else
+// has had locked for three seconds: one with SkipLocked goes round it. PostgreSQL.
+var ErrLocked = errors.New("a row is locked by another session")
+
+// purpose is what a transaction is for.
+type purpose struct {
+	begin  string // PostgreSQL's
+	engine bool   // on the connections that handlers cannot starve
+	first  bool   // before the others that wait for SQLite's writer
+}
+
+var (
+	ordinary = purpose{begin: beginPostgres}
+	turning  = purpose{begin: beginPostgresTurn, engine: true}
+	renewing = purpose{begin: beginPostgresTurn, engine: true, first: true}
+)
+
 const maxAttempts = 8
+
+// lastConnection is how many connections are tried: where one is no good, the
+// next one is not as old.
+const lastConnection = 3
 
 // write runs do in a transaction. Serialization failures and deadlocks are
 // tried again in place, so do must be repeatable: it may leave nothing behind
 // outside the transaction but what it overwrites.
 func (s *Store) write(ctx context.Context, do func(*tx) error) error {
-	return s.writeOn(ctx, s.read, beginPostgres, do)
+	return s.writeFor(ctx, ordinary, do)
 }
 
-func (s *Store) writeOn(ctx context.Context, db *sqlx.DB, begin string, do func(*tx) error) error {
+func (s *Store) writeFor(ctx context.Context, why purpose, do func(*tx) error) error {
 	for attempt := 1; ; attempt++ {
-		err := s.writeOnce(ctx, db, begin, do)
-		if err == nil || attempt == maxAttempts || !transient(err) || ctx.Err() != nil {
+		err := s.writeOnce(ctx, why, do)
+		again := transient(err) && attempt < maxAttempts || demoted(err) && attempt < lastConnection
+		if err == nil || !again || ctx.Err() != nil {
+			if pe, ok := errors.AsType[*pq.Error](err); ok && pe.Code == "55P03" { // lock_not_available
+				err = fmt.Errorf("%w: %w", ErrLocked, err)
+			}
 			return cancelled(ctx, err)
 		}
 		pause(ctx, time.Duration(attempt)*time.Millisecond)
@@ -92,14 +121,18 @@ func pause(ctx context.Context, d time.Duration) {
 	}
 }
 
-func (s *Store) writeOnce(ctx context.Context, db *sqlx.DB, begin string, do func(*tx) error) error {
-	t, err := s.begin(ctx, db, begin)
+func (s *Store) writeOnce(ctx context.Context, why purpose, do func(*tx) error) error {
+	t, err := s.begin(ctx, why)
 	if err != nil {
 		return err
 	}
 	// Also when do panics: no connection is left in a transaction.
 	defer t.release(ctx)
 	if err := do(t); err != nil {
+		if demoted(err) {
+			t.discard()
+			s.doubt.cast()
+		}
 		return err
 	}
 	// A context that ends must not cut a commit in two.
@@ -116,33 +149,48 @@ func (s *Store) writeOnce(ctx context.Context, db *sqlx.DB, begin string, do fun
 	return nil
 }
 
-func (s *Store) begin(ctx context.Context, db *sqlx.DB, begin string) (*tx, error) {
+func (s *Store) begin(ctx context.Context, why purpose) (*tx, error) {
+	if s.closed.Load() {
+		return nil, ErrClosed
+	}
 	if s.writer != nil {
-		if err := s.writer.lock(ctx); err != nil {
-			return nil, err
+		if !s.writer.line.wait(ctx.Done(), why.first) {
+			return nil, fmt.Errorf("wait for the writer: %w", ctx.Err())
 		}
 		t := &tx{conn: s.writer.conn, writer: s.writer}
-		if err := s.writer.peers.begin(ctx, t); err != nil {
+		err := s.writer.checkFile(s.target.path)
+		if err == nil {
+			err = s.writer.peers.begin(ctx, t)
+		}
+		if err != nil {
 			t.release(ctx)
 			return nil, fmt.Errorf("begin: %w", err)
 		}
 		return t, nil
 	}
-	// The connections of a server that was restarted, or is the primary no
-	// longer, are found out here, one by one: nothing was begun on them.
-	for left := db.Stats().MaxOpenConnections; ; left-- {
+	// The connections of a server that was restarted are found out here: nothing
+	// was begun on them.
+	db := s.read
+	if why.engine {
+		db = s.engine
+	}
+	for n := 1; ; n++ {
 		conn, err := db.Connx(ctx)
 		if err != nil {
 			return nil, fmt.Errorf("connect: %w", err)
 		}
 		t := &tx{conn: conn}
-		if _, err = t.ExecContext(ctx, begin); err == nil {
+		beginning, cancel := context.WithTimeoutCause(ctx, s.patience(beginSilence), errSilent)
+		_, err = t.ExecContext(beginning, why.begin)
+		cancel()
+		if err == nil {
 			return t, nil
 		}
 		t.discard()
-		if left == 0 || definite(err) || ctx.Err() != nil {
+		if n == lastConnection || definite(err) || ctx.Err() != nil {
 			return nil, fmt.Errorf("begin: %w", err)
 		}
+		s.doubt.cast()
 	}
 }
 
@@ -157,7 +205,7 @@ func (t *tx) release(ctx context.Context) {
 		}
 	}
 	if t.writer != nil {
-		t.writer.unlock()
+		t.writer.line.leave()
 		return
 	}
 	_ = t.conn.Close()
@@ -187,6 +235,13 @@ func transient(err error) bool {
 		}
 	}
 	return false
+}
+
+// demoted tells the answer of a server that may not write: it is the primary no
+// longer, or was made read-only.
+func demoted(err error) bool {
+	pe, ok := errors.AsType[*pq.Error](err)
+	return ok && pe.Code == "25006" // read_only_sql_transaction
 }
 
 // definite tells an answer of the server, after which the outcome is known,

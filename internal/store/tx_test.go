@@ -6,6 +6,7 @@ import (
 	"errors"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/lib/pq"
@@ -192,7 +193,7 @@ func TestADeadlockWithTheCallersOwnTransactionIsSurvived(t *testing.T) {
 	tx, err := b.beside.BeginTx(t.Context(), nil)
 	require.NoError(t, err)
 	defer tx.Rollback()
-	_, _, err = b.InsertTx(t.Context(), tx, []store.NewJob{first})
+	_, err = b.InsertTx(t.Context(), tx, []store.NewJob{first}, false)
 	require.NoError(t, err)
 	done := make(chan error, 1)
 	ours := []store.NewJob{uniqueJob("a", "2"), uniqueJob("a", "1")}
@@ -203,7 +204,7 @@ func TestADeadlockWithTheCallersOwnTransactionIsSurvived(t *testing.T) {
 	b.blocked(t, 1)
 	_, err = tx.ExecContext(t.Context(), `set local deadlock_timeout = '1h'`) // the other one finds it
 	require.NoError(t, err)
-	_, _, err = b.InsertTx(t.Context(), tx, []store.NewJob{second})
+	_, err = b.InsertTx(t.Context(), tx, []store.NewJob{second}, false)
 	require.NoError(t, err)
 	require.NoError(t, tx.Commit())
 	require.NoError(t, <-done)
@@ -240,6 +241,50 @@ func TestWritesSurviveTheLossOfAllIdleConnections(t *testing.T) {
 	require.NoError(t, err)
 	_, err = s.Turn(t.Context(), store.TurnRequest{Sweep: true})
 	require.NoError(t, err)
+}
+
+// standby makes connections to a server that may not write, as long as it says
+// so.
+type standby struct {
+	driver.Connector
+	yes  *atomic.Bool
+	made *atomic.Int64
+}
+
+func (c standby) Connect(ctx context.Context) (driver.Conn, error) {
+	conn, err := c.Connector.Connect(ctx)
+	if err == nil && c.yes.Load() {
+		_, err = conn.(driver.ExecerContext).ExecContext(ctx, `set default_transaction_read_only = on`, nil)
+	}
+	c.made.Add(1)
+	return conn, err
+}
+
+// After a failover the connections that are there lead to a server that may not
+// write, and new ones to the primary: nobody needs to know.
+func TestWritesGoRoundAServerThatIsThePrimaryNoLonger(t *testing.T) {
+	const conns = 5
+	db := storetest.Postgres(t)
+	db.Open(t, store.Options{}) // makes the tables
+	var demoted atomic.Bool
+	var made atomic.Int64
+	demoted.Store(true)
+	s := db.Open(t, store.Options{MaxConns: conns, Wrap: func(c driver.Connector) driver.Connector { return standby{c, &demoted, &made} }})
+	fill(t, s, conns)
+
+	// One that is so everywhere says so, soon.
+	before := made.Load()
+	_, err := s.Insert(t.Context(), newJobs("a", 1))
+	require.ErrorContains(t, err, "read-only transaction")
+	_, err = s.Turn(t.Context(), store.TurnRequest{Lease: lease, Limits: []store.Declared{declared(t, "task:a", "9/s")}, Admit: &admission{}})
+	require.ErrorContains(t, err, "read-only transaction")
+	require.LessOrEqual(t, made.Load()-before, int64(6))
+
+	fill(t, s, conns)
+	demoted.Store(false)
+	before = made.Load()
+	everyCall(t, s)
+	require.LessOrEqual(t, made.Load()-before, int64(conns), "not one for each call")
 }
 
 func TestAConnectionThatBreaksInATransactionIsNotUsedAgain(t *testing.T) {

@@ -2,6 +2,7 @@ package store_test
 
 import (
 	"context"
+	"database/sql"
 	"database/sql/driver"
 	"strings"
 	"sync"
@@ -238,4 +239,79 @@ func TestARepeatThatMeetsItsFirstTryDoesNotStoreTheJobTwice(t *testing.T) {
 	require.Equal(t, []store.Inserted{{UID: job.UID, Existed: true}}, out)
 	require.Equal(t, 2, looks)
 	b.requireOnce(t, job.UID)
+}
+
+// The first try commits and its job ends after the second has looked for it:
+// nothing shows any more that the id is taken but the job's last place.
+func TestARepeatWhoseJobEndsJustBeforeItIsStoredIsTakenBack(t *testing.T) {
+	b := setup(t, storetest.Postgres(t))
+	watch := &watcher{}
+	second := b.db.Open(t, store.Options{Clock: b.clock, Wrap: watch.wrap})
+	for name, finish := range map[string]func(store.Job){
+		"completed": func(j store.Job) { b.turn(t, store.TurnRequest{Results: []store.Result{end(j, store.Done)}}) },
+		"failed":    func(j store.Job) { b.turn(t, store.TurnRequest{Results: []store.Result{end(j, store.Dead)}}) },
+		"cancelled": func(j store.Job) {
+			was, err := b.Cancel(t.Context(), j.UID)
+			require.NoError(t, err)
+			require.True(t, was)
+		},
+	} {
+		repeat, ended := uniqueJob("a", "k"), false
+		watch.intercept(func(_ context.Context, _ driver.Conn, query string, _ []driver.NamedValue) error {
+			if strings.Contains(query, "insert into") && !ended {
+				ended = true
+				finish(b.running(t, int64(len(name)), repeat))
+			}
+			return nil
+		})
+		var wakes []store.Wake
+		cancel := second.OnWake(func(w store.Wake) { wakes = append(wakes, w) })
+		again := repeat
+		again.Repeat = true
+		out, err := second.Insert(t.Context(), []store.NewJob{again})
+		cancel()
+		require.NoError(t, err)
+		require.True(t, ended)
+		require.Equal(t, []store.Inserted{{UID: repeat.UID, Existed: true}}, out, name)
+		require.Empty(t, wakes)
+		b.requireOnce(t, repeat.UID)
+
+		// Who lost to the row that was taken back is stored instead.
+		ended = false
+		repeat = uniqueJob("a", "k")
+		again = repeat
+		again.Repeat = true
+		other := uniqueJob("a", "k")
+		out, err = second.Insert(t.Context(), []store.NewJob{again, other})
+		require.NoError(t, err)
+		require.Equal(t, []store.Inserted{{UID: repeat.UID, Existed: true}, {UID: other.UID}}, out, name)
+		b.requireOnce(t, repeat.UID)
+		was, err := b.Cancel(t.Context(), other.UID)
+		require.NoError(t, err)
+		require.True(t, was)
+	}
+}
+
+// A snapshot does not show that a job has ended since.
+func TestARepeatInASnapshotIsRefused(t *testing.T) {
+	b := setup(t, storetest.Postgres(t))
+	for level, refused := range map[sql.IsolationLevel]bool{
+		sql.LevelDefault: false, sql.LevelReadCommitted: false, sql.LevelRepeatableRead: true, sql.LevelSerializable: true,
+	} {
+		tx, err := b.beside.BeginTx(t.Context(), &sql.TxOptions{Isolation: level})
+		require.NoError(t, err)
+		repeat, fresh := newJob("a"), newJob("a")
+		repeat.Repeat = true
+		_, err = b.InsertTx(t.Context(), tx, []store.NewJob{newJob("a"), repeat}, false)
+		if refused {
+			require.ErrorIs(t, err, store.ErrSnapshot, level)
+		} else {
+			require.NoError(t, err)
+		}
+		_, err = b.InsertTx(t.Context(), tx, []store.NewJob{fresh}, false)
+		require.NoError(t, err, "the transaction is as good as before")
+		require.NoError(t, tx.Commit())
+		require.Equal(t, map[bool]int64{true: 1, false: 3}[refused], b.count(t, `select count(*) from weir_jobs`), level)
+		b.exec(t, `delete from weir_jobs`)
+	}
 }

@@ -2,7 +2,10 @@ package store
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
+	"os"
 	"time"
 
 	"github.com/jmoiron/sqlx"
@@ -11,15 +14,29 @@ import (
 // writer is SQLite's one writing connection. Within the process writers wait
 // here, in turn.
 type writer struct {
-	db    *sqlx.DB
+	db    *pool
 	conn  *sqlx.Conn
 	stmts *stmtCache
 	peers peers
-	turn  chan struct{} // holds one token: who has it may write
+	line  writerLine
+	file  os.FileInfo // what was opened
+}
+
+// ErrFileGone is returned by writes to a SQLite file that is not there any
+// more, or is another one by now: what is written to the open one is lost with
+// this process.
+var ErrFileGone = errors.New("its file was deleted or replaced while it was in use: stop this process, put the right file in its place, and start it again")
+
+func (w *writer) checkFile(path string) error {
+	file, err := os.Stat(path)
+	if err == nil && os.SameFile(file, w.file) || err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return fmt.Errorf("database sqlite:%s: %w", path, ErrFileGone)
 }
 
 func (s *Store) openWriter(ctx context.Context) (*writer, error) {
-	db, err := s.pool(s.target.sqliteURI(true), 1)
+	db, err := s.pool(s.target.sqliteURI(true), 1, unbounded)
 	if err != nil {
 		return nil, err
 	}
@@ -33,12 +50,17 @@ func (s *Store) openWriter(ctx context.Context) (*writer, error) {
 		err = conn.GetContext(ctx, &patience, `pragma busy_timeout`)
 	}
 	if err != nil {
+		if conn != nil { // the pool does not close what is in use
+			_ = conn.Close()
+		}
 		_ = db.Close()
 		return nil, fmt.Errorf("database %s: cannot be opened for writing: %w", s, err)
 	}
-	w := &writer{db: db, conn: conn, stmts: &stmtCache{byText: map[string]*sqlx.Stmt{}}, turn: make(chan struct{}, 1)}
+	w := &writer{db: db, conn: conn, stmts: &stmtCache{byText: map[string]*sqlx.Stmt{}}}
 	w.peers.patience = time.Duration(patience) * time.Millisecond
-	w.turn <- struct{}{}
+	if w.file, err = os.Stat(s.target.path); err != nil {
+		return nil, errors.Join(fmt.Errorf("database %s: %w", s, err), w.close())
+	}
 	return w, nil
 }
 
@@ -52,7 +74,7 @@ var (
 // the tables are small, it walks through them, however large they have become.
 // Without statistics it takes them for large. A connection that has read them
 // is replaced.
-func (s *Store) forgetStatistics(ctx context.Context, db *sqlx.DB, conn *sqlx.Conn) (*sqlx.Conn, error) {
+func (s *Store) forgetStatistics(ctx context.Context, db *pool, conn *sqlx.Conn) (*sqlx.Conn, error) {
 	var there int64
 	if err := conn.GetContext(ctx, &there, s.text(statisticsSQL)); err != nil || there == 0 {
 		return conn, err
@@ -65,24 +87,9 @@ func (s *Store) forgetStatistics(ctx context.Context, db *sqlx.DB, conn *sqlx.Co
 	return db.Connx(context.WithoutCancel(ctx))
 }
 
-func (w *writer) lock(ctx context.Context) error {
-	select {
-	case <-w.turn:
-		return nil
-	default:
-	}
-	select {
-	case <-w.turn:
-		return nil
-	case <-ctx.Done():
-		return fmt.Errorf("wait for the writer: %w", ctx.Err())
-	}
-}
-
-func (w *writer) unlock() { w.turn <- struct{}{} }
-
 func (w *writer) close() error {
-	<-w.turn
+	w.line.wait(nil, false)
+	defer w.line.leave()
 	w.stmts.close()
 	_ = w.conn.Close()
 	return w.db.Close()

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -214,4 +215,44 @@ func TestTheWALIsBounded(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, info, 1)
 	require.Less(t, size(t, info[0]), int64(8<<20))
+}
+
+// countedConns counts the connections that are open.
+type countedConns struct {
+	driver.Connector
+	open *atomic.Int64
+}
+
+func (c countedConns) Connect(ctx context.Context) (driver.Conn, error) {
+	conn, err := c.Connector.Connect(ctx)
+	if err != nil {
+		return nil, err
+	}
+	c.open.Add(1)
+	return &countedConn{watchedConn{Conn: conn, watch: &watcher{}}, c.open}, nil
+}
+
+type countedConn struct {
+	watchedConn
+	open *atomic.Int64
+}
+
+func (c *countedConn) Close() error {
+	c.open.Add(-1)
+	return c.watchedConn.Close()
+}
+
+func TestAStoreThatCannotBeOpenedLeavesNoConnectionBehind(t *testing.T) {
+	for _, pattern := range []string{`sqlite_stat1`, `busy_timeout`} {
+		db, faults := storetest.SQLite(t), &storetest.Faults{}
+		db.Open(t, store.Options{})
+		var open atomic.Int64
+		faults.Fail(pattern, 1)
+		_, err := store.Open(t.Context(), db.DSN, store.Options{Wrap: func(c driver.Connector) driver.Connector {
+			return faults.Wrap(countedConns{c, &open})
+		}})
+		require.ErrorIs(t, err, storetest.ErrInjected, pattern)
+		require.ErrorContains(t, err, "cannot be opened for writing")
+		require.Zero(t, open.Load(), pattern)
+	}
 }

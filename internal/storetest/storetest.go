@@ -20,11 +20,13 @@ import (
 	"github.com/weirq/weir/internal/store"
 )
 
-// The environment names the PostgreSQL server for tests, and the databases
-// whose absence is a failure rather than a loud skip.
+// The environment names the PostgreSQL server for tests, the databases whose
+// absence is a failure rather than a loud skip, and the one database that a run
+// is for, if it is one of two.
 const (
 	postgresEnv = "WEIR_TEST_POSTGRES"
 	requireEnv  = "WEIR_TEST_REQUIRE"
+	onlyEnv     = "WEIR_TEST_ONLY"
 )
 
 // Database is a database of a test's own, empty but for Weir's tables once it
@@ -34,11 +36,17 @@ type Database struct {
 	DSN     string
 }
 
-// Each runs do once per database, as subtests "sqlite" and "postgres".
+// Each runs do once per database, as subtests "sqlite" and "postgres", or on the
+// one that the run is for.
 func Each(t *testing.T, do func(t *testing.T, db Database)) {
 	t.Helper()
-	t.Run("sqlite", func(t *testing.T) { do(t, SQLite(t)) })
-	t.Run("postgres", func(t *testing.T) { do(t, Postgres(t)) })
+	only := os.Getenv(onlyEnv)
+	if only == "" || only == "sqlite" {
+		t.Run("sqlite", func(t *testing.T) { do(t, SQLite(t)) })
+	}
+	if only == "" || only == "postgres" {
+		t.Run("postgres", func(t *testing.T) { do(t, Postgres(t)) })
+	}
 }
 
 // SQLite returns a file that does not exist yet.

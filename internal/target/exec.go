@@ -3,6 +3,7 @@ package target
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"os"
@@ -48,9 +49,25 @@ type Call struct {
 // they do not (SIGKILL). On Linux the command is killed too when this process
 // dies; what it started may go on.
 func (e Exec) Run(ctx context.Context, call Call) error {
-	if err := ctx.Err(); err != nil {
-		return context.Cause(ctx)
+	for starts := 1; ; starts++ {
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		err := e.run(ctx, call)
+		if !errors.Is(err, errNotBegun) || starts == mostStarts {
+			return err
+		}
 	}
+}
+
+// A signal to this process's group, such as Ctrl-C at a terminal, also reaches
+// a child that has not left the group yet. It dies before the command has begun,
+// so the command is started again.
+var errNotBegun = errors.New("start the command: a signal came in between, again and again")
+
+const mostStarts = 10
+
+func (e Exec) run(ctx context.Context, call Call) error {
 	cmd := exec.Command(e.Command[0], e.Command[1:]...) //nolint:gosec,noctx // the operator's command; ctx is kept by stopper, which stops the whole group
 	cmd.Dir = e.Dir
 	cmd.Env = append(os.Environ(),
@@ -67,15 +84,20 @@ func (e Exec) Run(ctx context.Context, call Call) error {
 
 	var err error
 	var stopped bool
+	begun := true
 	onOwnThread(func() {
 		if err = cmd.Start(); err != nil {
 			err = e.startError(err)
 			return
 		}
+		begun = groupOf(cmd).begun()
 		s := e.watch(ctx, cmd)
 		err = cmd.Wait()
 		stopped = s.end()
 	})
+	if !begun {
+		return errNotBegun
+	}
 	if debug {
 		e.Log.Debug("command_output", "job_id", call.JobID, "task", call.Task, "attempt", call.Attempt,
 			"stdout", stdout.text(), "stderr", stderr.text())
@@ -83,13 +105,11 @@ func (e Exec) Run(ctx context.Context, call Call) error {
 	return outcome(ctx, cmd, err, stopped, stderr.text())
 }
 
-// startError says which of several things was not there: the system names the
+// startError says what keeps the command from starting: the system names the
 // program whatever it missed.
 func (e Exec) startError(err error) error {
-	if e.Dir != "" {
-		if _, missing := os.Stat(e.Dir); missing != nil {
-			return fmt.Errorf("start the command: its folder: %w", missing)
-		}
+	if problem, mend := e.Problem(); problem != "" {
+		return fmt.Errorf("start the command: %s: %s (%w)", problem, mend, err)
 	}
 	return fmt.Errorf("start the command: %w", err)
 }
@@ -154,12 +174,12 @@ func (s *stopper) run(ctx context.Context) {
 		return
 	}
 	// The command ended; what it started may need the rest of the time.
-	look := time.NewTicker(10 * time.Millisecond)
-	defer look.Stop()
-	for s.group.alive() {
+	for wait := 10 * time.Millisecond; s.group.alive(); wait = min(2*wait, 200*time.Millisecond) {
+		look := time.NewTimer(wait)
 		select {
 		case <-look.C:
 		case <-deadline.C:
+			look.Stop()
 			s.group.kill()
 			return
 		}

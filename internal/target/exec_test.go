@@ -9,6 +9,8 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -103,16 +105,37 @@ func TestOnlyTheEndOfStandardErrorIsKept(t *testing.T) {
 	assert.LessOrEqual(t, len(text), kept+100)
 }
 
-func TestAProgramThatIsNotThereIsAFailureWithItsName(t *testing.T) {
+func TestACommandThatCannotStartSaysWhyAndHowToMendIt(t *testing.T) {
 	t.Parallel()
-	for _, program := range []string{"/nowhere/at-all", "weir-no-such-program"} {
-		err := Exec{Command: []string{program}}.Run(t.Context(), Call{})
-		require.ErrorContains(t, err, "start the command")
-		require.ErrorContains(t, err, program)
+	dir := t.TempDir()
+	script := func(name, content string, mode os.FileMode) string {
+		path := filepath.Join(dir, name)
+		require.NoError(t, os.WriteFile(path, []byte(content), 0o600))
+		require.NoError(t, os.Chmod(path, mode))
+		return path
 	}
-	e := sh(`true`)
-	e.Dir = "/nowhere/at-all"
-	require.ErrorContains(t, e.Run(t.Context(), Call{}), "/nowhere/at-all")
+	for _, c := range []struct{ name, program, dir, want string }{
+		{"no file", "/nowhere/at-all", "", `there is no program "/nowhere/at-all": make it, or correct the command: a path counts from the folder of the file (`},
+		{"not in PATH", "weir-no-such-program", "", `no program "weir-no-such-program" in PATH: install it, or write ./weir-no-such-program for one beside the file (`},
+		{"no folder", "true", "/nowhere/at-all", `there is no folder "/nowhere/at-all": make it, or correct dir (`},
+		{"not executable", script("plain", "#!/bin/sh\n", 0o600), "", `/plain" cannot be executed: make it executable: chmod +x ` + dir + `/plain (`},
+		{"a folder", dir, "", `" is a folder: name the program in it (`},
+		{"no interpreter", script("bare", "echo hello\n", 0o700), "", `/bare" does not say what runs it: let it begin with a line such as #!/bin/sh (`},
+		{"an empty file", script("empty", "", 0o700), "", `/empty" does not say what runs it: let it begin with a line such as #!/bin/sh (`},
+		{"an interpreter that is not there", script("lost", "#! /nowhere/python -u\n", 0o700), "", `/lost" is to be run by "/nowhere/python", which is not there: install that, or correct the first line (`},
+		{"line ends of Windows", script("crlf", "#!/bin/sh\r\nexit\r\n", 0o700), "", `/crlf" has the line ends of Windows: save it with those of Unix (`},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			err := Exec{Command: []string{c.program}, Dir: c.dir}.Run(t.Context(), Call{})
+			require.ErrorContains(t, err, "start the command: ")
+			require.ErrorContains(t, err, c.want)
+		})
+	}
+	for _, program := range []string{"/bin/sh", "true", script("good", "#! /bin/sh -e\n", 0o700)} {
+		problem, _ := Exec{Command: []string{program}}.Problem()
+		assert.Empty(t, problem, program)
+	}
 }
 
 func TestACommandThatDoesNotReadItsInputDoesNotFail(t *testing.T) {
@@ -259,6 +282,43 @@ func TestManyCommandsAtOnceDoNotDisturbEachOther(t *testing.T) {
 		})
 	}
 	wg.Wait()
+}
+
+// runInterrupted runs commands while its process group, and so each child that
+// has not left it yet, gets signals as from a terminal: fewer for each command
+// than it has starts.
+func runInterrupted() int {
+	signals := make(chan os.Signal, 1)
+	signal.Notify(signals, os.Interrupt)
+	for range 200 {
+		var beside sync.WaitGroup
+		beside.Go(func() {
+			for range mostStarts - 1 {
+				_ = syscall.Kill(0, syscall.SIGINT)
+				<-time.After(20 * time.Microsecond)
+			}
+		})
+		err := Exec{Command: []string{"true"}}.Run(context.Background(), Call{})
+		beside.Wait()
+		if err != nil {
+			fmt.Println(err)
+			return 1
+		}
+	}
+	return 0
+}
+
+// A terminal's Ctrl-C goes to the whole group, in which a child is until it has
+// made its own.
+func TestASignalThatComesBeforeACommandHasBegunIsNotTheCommands(t *testing.T) {
+	t.Parallel()
+	self, err := os.Executable()
+	require.NoError(t, err)
+	interrupted := exec.Command(self)
+	interrupted.Env = append(os.Environ(), interruptedEnv+"=1")
+	interrupted.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	out, err := interrupted.CombinedOutput()
+	require.NoError(t, err, "%s", out)
 }
 
 func TestTailKeepsTheEndOfWhateverIsWritten(t *testing.T) {

@@ -1,8 +1,12 @@
 package target
 
 import (
+	"bytes"
+	"os"
 	"os/exec"
 	"runtime"
+	"strconv"
+	"strings"
 	"syscall"
 )
 
@@ -25,4 +29,56 @@ func onOwnThread(do func()) {
 		do()
 	}()
 	<-done
+}
+
+// begun tells a command from a child that died before it became one.
+func (g group) begun() bool {
+	const forkedNoExec = 0x40 // PF_FORKNOEXEC
+	p, known := readProcess(strconv.Itoa(int(g)))
+	return !known || p.flags&forkedNoExec == 0
+}
+
+// alive tells whether anything of the group still runs. A process that has
+// ended does not, although it is there until somebody collects it: nobody does
+// that with orphans where process 1 is no init.
+func (g group) alive() bool {
+	if syscall.Kill(-int(g), 0) != nil {
+		return false
+	}
+	all, err := os.ReadDir("/proc")
+	if err != nil {
+		return true
+	}
+	for _, entry := range all {
+		if p, known := readProcess(entry.Name()); known && p.group == int(g) && p.state != "Z" && p.state != "X" {
+			return true
+		}
+	}
+	return false
+}
+
+// process is what the kernel tells of one.
+type process struct {
+	state string
+	group int
+	flags uint64
+}
+
+func readProcess(pid string) (process, bool) {
+	if pid[0] < '1' || pid[0] > '9' {
+		return process{}, false
+	}
+	stat, err := os.ReadFile("/proc/" + pid + "/stat") //nolint:gosec // the kernel's own files
+	if err != nil {
+		return process{}, false
+	}
+	// The name is in brackets and may hold anything. Behind it: state, parent,
+	// group, session, terminal, the terminal's group, flags.
+	fields := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:]))
+	if len(fields) < 7 {
+		return process{}, false
+	}
+	group, _ := strconv.Atoi(fields[2])
+	flags, err := strconv.ParseUint(fields[6], 10, 64)
+	return process{fields[0], group, flags}, err == nil
 }

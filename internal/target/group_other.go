@@ -18,5 +18,6 @@ func ownGroup(*exec.Cmd) {}
 func (g group) terminate()  { _ = g.process.Kill() }
 func (g group) kill()       { _ = g.process.Kill() }
 func (g group) alive() bool { return false }
+func (g group) begun() bool { return true }
 
 func onOwnThread(do func()) { do() }

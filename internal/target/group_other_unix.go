@@ -14,3 +14,12 @@ func ownGroup(cmd *exec.Cmd) {
 }
 
 func onOwnThread(do func()) { do() }
+
+// begun tells a command from a child that died before it became one.
+func (g group) begun() bool {
+	leader, err := syscall.Getpgid(int(g))
+	return err != nil || leader == int(g)
+}
+
+// alive tells whether anything of the group is left.
+func (g group) alive() bool { return syscall.Kill(-int(g), 0) == nil }

@@ -14,6 +14,3 @@ func groupOf(cmd *exec.Cmd) group { return group(cmd.Process.Pid) }
 
 func (g group) terminate() { _ = syscall.Kill(-int(g), syscall.SIGTERM) }
 func (g group) kill()      { _ = syscall.Kill(-int(g), syscall.SIGKILL) }
-
-// alive tells whether anything of the group is left.
-func (g group) alive() bool { return syscall.Kill(-int(g), 0) == nil }

@@ -31,7 +31,9 @@ create table weir_jobs (
 
 create unique index weir_jobs_uid on weir_jobs (uid);
 create index weir_jobs_line on weir_jobs (task, queue, rank, first_due, id) where state = 0;
-create index weir_jobs_scheduled on weir_jobs (run_at) where state = 2;
+-- A scheduled job is due when it was first due. run_at, which a deferral changes,
+-- is in no index: PostgreSQL changes the row in place then.
+create index weir_jobs_scheduled on weir_jobs (first_due) where state = 2;
 -- The predicate is never "state = 1": statistics taken while nothing runs
 -- would make the planner believe the index is empty and use it for claims.
 create index weir_jobs_lease on weir_jobs (lease_until) where lease_until is not null;
@@ -67,7 +69,7 @@ create table weir_history (
 );
 
 create unique index weir_history_uid on weir_history (uid);
-create index weir_history_finished on weir_history using brin (finished_at);
+create index weir_history_finished on weir_history (finished_at);
 
 -- Dead letters: jobs that will not run again by themselves.
 create table weir_dead (

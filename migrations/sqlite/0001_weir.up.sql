@@ -31,7 +31,7 @@ create table weir_jobs (
 
 create unique index weir_jobs_uid on weir_jobs (uid);
 create index weir_jobs_line on weir_jobs (task, queue, rank, first_due, id) where state = 0;
-create index weir_jobs_scheduled on weir_jobs (run_at) where state = 2;
+create index weir_jobs_scheduled on weir_jobs (first_due) where state = 2;
 create index weir_jobs_lease on weir_jobs (lease_until) where lease_until is not null;
 create index weir_jobs_expiry on weir_jobs (expires_at) where expires_at is not null and started_at is null;
 create unique index weir_jobs_unique on weir_jobs (task, unique_key) where unique_key is not null;
@@ -112,7 +112,7 @@ create table weir_limits (
     held_from       integer not null default 0,
     held_until      integer not null default 0,
     deferred_at     integer not null default 0,
-    paused          integer not null default 0,
+    paused          integer not null default 0 check (paused in (0, 1)),
     override_rate   text, -- an operator's rate; beats every declaration
     override_burst  integer,
     override_until  integer,
@@ -135,7 +135,7 @@ create table weir_tasks (
 
 create table weir_queues (
     name            text    primary key,
-    paused          integer not null default 0
+    paused          integer not null default 0 check (paused in (0, 1))
 ) strict;
 
 -- One row for each task or queue with a cap or a breaker: what is locked while

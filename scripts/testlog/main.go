@@ -14,7 +14,9 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"maps"
 	"os"
+	"slices"
 	"strings"
 )
 
@@ -42,7 +44,7 @@ type event struct {
 }
 
 // tally counts tests, subtests included, and packages that failed without a
-// failing test: they did not build, or their process died.
+// failing test, or amid one: they did not build, or their process died.
 type tally struct {
 	passed, failed, skipped, broken int
 }
@@ -53,6 +55,18 @@ func (t tally) ok(noSkips bool) bool {
 	}
 
 	return !noSkips || (t.skipped == 0 && t.passed > 0)
+}
+
+func (t tally) String() string {
+	text := fmt.Sprintf("tests: %d passed, %d failed, %d skipped", t.passed, t.failed, t.skipped)
+	switch t.broken {
+	case 0:
+		return text
+	case 1:
+		return text + ", 1 package broken"
+	}
+
+	return fmt.Sprintf("%s, %d packages broken", text, t.broken)
 }
 
 // convert reads events from r and prints them to w. A line that is no event is
@@ -88,10 +102,11 @@ func convert(r io.Reader, w io.Writer, verbose bool) (tally, error) {
 
 // pkg is what a package under test has said so far and not yet printed.
 type pkg struct {
-	output []string            // outside of any test
-	tests  map[string][]string // by name, while the test runs
-	order  []string            // names in tests, oldest first
-	failed bool                // a test of it has failed
+	output  []string            // outside of any test
+	tests   map[string][]string // by name, while the test runs, and what came after its end
+	order   []string            // names in tests, oldest first
+	running map[string]bool
+	failed  bool // a test of it has failed
 }
 
 type converter struct {
@@ -139,20 +154,17 @@ func (c *converter) packageEvent(e event) {
 		}
 		delete(c.packages, e.Package)
 	case "fail":
-		if !p.failed {
-			c.tally.broken++
-		}
-		for _, name := range p.order { // cut short: a panic, os.Exit or the timeout
-			c.print(p.tests[name]...)
-		}
-		c.print(p.output...)
-		delete(c.packages, e.Package)
+		c.cutShort(e.Package, p)
 	}
 }
 
 func (c *converter) testEvent(e event) {
 	p := c.pkg(e.Package)
 	switch e.Action {
+	case "run":
+		p.running[e.Test] = true
+
+		return
 	case "output":
 		if c.verbose {
 			c.print(e.Output)
@@ -175,26 +187,39 @@ func (c *converter) testEvent(e event) {
 	p.forget(e.Test)
 }
 
+// cutShort prints what is left of a package that failed. Tests that have no end
+// are named: a panic, a signal, os.Exit or the timeout came in between.
+func (c *converter) cutShort(name string, p *pkg) {
+	if len(p.running) > 0 || !p.failed {
+		c.tally.broken++
+	}
+	for _, test := range slices.Sorted(maps.Keys(p.running)) {
+		c.print("no end: " + name + " " + test + "\n")
+	}
+	for _, test := range p.order {
+		c.print(p.tests[test]...)
+	}
+	c.print(p.output...)
+	delete(c.packages, name)
+}
+
 // close prints what a run that was cut off left behind, the skips and the tally.
 func (c *converter) close() {
-	for name, p := range c.packages {
-		c.tally.broken++
-		for _, test := range p.order {
-			c.print(p.tests[test]...)
-		}
-		c.print(p.output...)
+	for _, name := range slices.Sorted(maps.Keys(c.packages)) {
+		c.packages[name].failed = false
+		c.cutShort(name, c.packages[name])
 		c.print("FAIL\t" + name + " [no result]\n")
 	}
 	for _, skip := range c.skips {
 		c.print("skipped: " + skip)
 	}
-	c.print(fmt.Sprintf("tests: %d passed, %d failed, %d skipped\n", c.tally.passed, c.tally.failed, c.tally.skipped))
+	c.print(c.tally.String() + "\n")
 }
 
 func (c *converter) pkg(name string) *pkg {
 	p := c.packages[name]
 	if p == nil {
-		p = &pkg{tests: map[string][]string{}}
+		p = &pkg{tests: map[string][]string{}, running: map[string]bool{}}
 		c.packages[name] = p
 	}
 
@@ -222,6 +247,7 @@ func (p *pkg) add(test, line string, printed bool) {
 
 func (p *pkg) forget(test string) {
 	delete(p.tests, test)
+	delete(p.running, test)
 	for i, name := range p.order {
 		if name == test {
 			p.order = append(p.order[:i], p.order[i+1:]...)

@@ -98,24 +98,56 @@ func TestARunIsPrintedAsGoTestPrintsIt(t *testing.T) {
 			want: "?   \tp\t[no test files]\ntests: 0 passed, 0 failed, 0 skipped\n",
 		},
 		{
-			name: "a process that died shows the tests that were running",
+			name: "a process that died by a signal shows go's line and the tests that were running",
 			in: lines(
+				[4]string{"run", "p", "TestA"},
 				[4]string{"output", "p", "TestA", "=== RUN   TestA"},
-				[4]string{"output", "p", "TestA", "panic: oh"},
+				[4]string{"run", "p", "TestB"},
+				[4]string{"output", "p", "TestB", "    b_test.go:1: said"},
+				[4]string{"pass", "p", "TestB"},
+				[4]string{"output", "p", "TestB", "signal: killed"}, // test2json takes it for the latest test's
 				[4]string{"output", "p", "", `FAIL\tp\t0.1s`},
 				[4]string{"fail", "p"},
 			),
-			want:  "panic: oh\nFAIL\tp\t0.1s\ntests: 0 passed, 0 failed, 0 skipped\n",
-			tally: tally{broken: 1},
+			want:  "no end: p TestA\nsignal: killed\nFAIL\tp\t0.1s\ntests: 1 passed, 0 failed, 0 skipped, 1 package broken\n",
+			tally: tally{passed: 1, broken: 1},
+		},
+		{
+			name: "a process that died after a test had failed is broken too",
+			in: lines(
+				[4]string{"run", "p", "TestA"},
+				[4]string{"output", "p", "TestA", "--- FAIL: TestA (0.00s)"},
+				[4]string{"fail", "p", "TestA"},
+				[4]string{"run", "p", "TestB"},
+				[4]string{"output", "p", "TestB", "panic: oh"},
+				[4]string{"output", "p", "", `FAIL\tp\t0.1s`},
+				[4]string{"fail", "p"},
+			),
+			want:  "--- FAIL: TestA (0.00s)\nno end: p TestB\npanic: oh\nFAIL\tp\t0.1s\ntests: 0 passed, 1 failed, 0 skipped, 1 package broken\n",
+			tally: tally{failed: 1, broken: 1},
+		},
+		{
+			name: "a process that ends badly after its tests says what it said",
+			in: lines(
+				[4]string{"run", "p", "TestA"},
+				[4]string{"pass", "p", "TestA"},
+				[4]string{"output", "p", "", "found unexpected goroutines"},
+				[4]string{"output", "p", "", `FAIL\tp\t0.1s`},
+				[4]string{"fail", "p"},
+			),
+			want:  "found unexpected goroutines\nFAIL\tp\t0.1s\ntests: 1 passed, 0 failed, 0 skipped, 1 package broken\n",
+			tally: tally{passed: 1, broken: 1},
 		},
 		{
 			name: "a run that was cut off is a failure",
 			in: lines(
+				[4]string{"output", "q", "", "said"},
+				[4]string{"run", "p", "TestA"},
 				[4]string{"output", "p", "TestA", "    a_test.go:1: said"},
 			) + "not json",
-			want: "not json    a_test.go:1: said\nFAIL\tp [no result]\n" +
-				"tests: 0 passed, 0 failed, 0 skipped\n",
-			tally: tally{broken: 1},
+			want: "not jsonno end: p TestA\n    a_test.go:1: said\nFAIL\tp [no result]\nsaid\nFAIL\tq [no result]\n" +
+				"tests: 0 passed, 0 failed, 0 skipped, 2 packages broken\n",
+			tally: tally{broken: 2},
 		},
 		{
 			name: "what does not build says why",
@@ -123,7 +155,7 @@ func TestARunIsPrintedAsGoTestPrintsIt(t *testing.T) {
 				[4]string{"output", "p", "", `FAIL\tp [build failed]`},
 				[4]string{"fail", "p"},
 			),
-			want:  "# p\nFAIL\tp [build failed]\ntests: 0 passed, 0 failed, 0 skipped\n",
+			want:  "# p\nFAIL\tp [build failed]\ntests: 0 passed, 0 failed, 0 skipped, 1 package broken\n",
 			tally: tally{broken: 1},
 		},
 	} {

@@ -1,0 +1,131 @@
+package scheduler_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/weirq/weir/internal/clock"
+	"github.com/weirq/weir/internal/storetest"
+	"github.com/weirq/weir/queue"
+	"github.com/weirq/weir/scheduler"
+)
+
+// A machine that slept, or whose clock was set, wakes up with leases that all
+// look as if they had run out.
+func TestAStepOfTheClockTakesNoLivingJobAway(t *testing.T) {
+	each(t, func(t *testing.T, r *rig) {
+		s := r.stuck("a", scheduler.MaxRetries(0))
+		id := r.enqueue("a", []string{"x"})[0]
+		stop, done := r.serve()
+		<-s.begun
+		asked := r.faults.Count(`with recursive l`)
+		for range 3 {
+			r.clock.Step(10 * time.Minute)
+			before := asked.Statements()
+			require.Eventually(t, func() bool { // it looks, and sweeps if it would
+				r.clock.Advance(250 * time.Millisecond)
+				return asked.Statements() >= before+3
+			}, time.Minute, time.Millisecond)
+		}
+		r.clock.Step(-time.Hour)
+		r.clock.Advance(20 * time.Second)
+		s.answer <- nil
+		stop()
+		require.NoError(t, until(r, 100*time.Millisecond, done))
+		require.Equal(t, queue.StateCompleted, r.get(id).State)
+		require.Equal(t, 1, r.get(id).Attempt)
+		require.Empty(t, s.cause)
+	})
+}
+
+func TestACancelledJobsHandlerHearsOfItAtOnce(t *testing.T) {
+	each(t, func(t *testing.T, r *rig) {
+		s := r.stuck("a", scheduler.Cap(1))
+		ids := r.enqueue("a", numbered(2))
+		stop, done := r.serve()
+		require.Equal(t, ids[0], (<-s.begun).ID)
+		require.NoError(t, r.client.Cancel(t.Context(), ids[0]))
+		require.ErrorIs(t, <-s.cause, scheduler.ErrLeaseLost) // no time has passed
+		s.answer <- nil
+		require.Equal(t, ids[1], until(r, 100*time.Millisecond, s.begun).ID)
+		s.answer <- nil
+		stop()
+		require.NoError(t, until(r, 100*time.Millisecond, done))
+	})
+}
+
+// A handler has done its work, and the database refuses to hear of it for longer
+// than the lease.
+func TestAFinishedJobWhoseResultCannotBeWrittenIsNotStartedAgain(t *testing.T) {
+	each(t, func(t *testing.T, r *rig) {
+		r.task("a", nil, scheduler.MaxRetries(0))
+		other := r.beside()
+		other.task("a", nil, scheduler.MaxRetries(0))
+		mend := r.faults.FailAll(`insert into \S*weir_history`)
+		id := r.enqueue("a", []string{"x"})[0]
+		stop, done := r.serve()
+		require.Eventually(t, func() bool { r.clock.Advance(time.Second); return r.count() == 1 }, time.Minute, time.Millisecond)
+		renewals := r.faults.Count(renewal)
+		require.Eventually(t, func() bool { r.clock.Advance(time.Second); return renewals.Statements() >= 10 }, time.Minute, time.Millisecond)
+		other.drain()
+		require.Zero(t, other.count())
+		mend()
+		require.Eventually(t, func() bool { r.clock.Advance(time.Second); return r.get(id).State == queue.StateCompleted }, time.Minute, time.Millisecond)
+		stop()
+		require.NoError(t, until(r, 100*time.Millisecond, done))
+		require.Equal(t, 1, r.get(id).Attempt)
+	})
+}
+
+// The first job of a line comes while its queue is paused.
+func TestALineThatIsNewUnderAPauseWaits(t *testing.T) {
+	each(t, func(t *testing.T, r *rig) {
+		r.task("a", nil)
+		require.NoError(t, r.client.PauseQueue(t.Context(), "held"))
+		stop, done := r.serve()
+		r.enqueue("a", numbered(1))
+		require.Eventually(t, func() bool { return r.count() == 1 }, time.Minute, time.Millisecond)
+		r.enqueue("a", []string{"held"}, queue.Queue("held"))
+		r.enqueue("a", []string{"free"})
+		require.Eventually(t, func() bool { return r.count() == 2 }, time.Minute, time.Millisecond)
+		require.Equal(t, []string{"000000", "free"}, startedOf(r, "a"))
+		stop()
+		require.NoError(t, until(r, 100*time.Millisecond, done))
+		require.Len(t, r.jobs(queue.StateWaiting), 1)
+	})
+}
+
+// Another process's sweep has it in hand.
+func TestASweepThatCanTakeNothingDoesNotSpin(t *testing.T) {
+	r := newRig(t, storetest.Postgres(t), clock.NewFake(epoch))
+	r.task("a", nil)
+	r.drain()
+	r.enqueue("a", []string{"x"}, queue.Delay(time.Second))
+	tx, err := r.db.SQL(t).BeginTx(t.Context(), nil)
+	require.NoError(t, err)
+	defer func() { _ = tx.Rollback() }()
+	_, err = tx.ExecContext(t.Context(), `select 1 from weir_jobs for update`)
+	require.NoError(t, err)
+	turns := r.faults.Count(`set state = 0`)
+	r.at(2 * time.Second)
+	require.LessOrEqual(t, turns.Statements(), int64(2))
+	require.NoError(t, tx.Rollback())
+	r.at(3 * time.Second)
+	require.Equal(t, 1, r.count())
+}
+
+func TestDrainAndRunDoNotGoTogether(t *testing.T) {
+	each(t, func(t *testing.T, r *rig) {
+		s := r.stuck("a")
+		r.enqueue("a", []string{"x"})
+		stop, done := r.serve()
+		<-s.begun
+		require.ErrorIs(t, r.s.Drain(context.Background()), scheduler.ErrRunning)
+		s.answer <- nil
+		stop()
+		require.NoError(t, <-done)
+	})
+}

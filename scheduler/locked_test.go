@@ -1,0 +1,51 @@
+package scheduler_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/weirq/weir/internal/clock"
+	"github.com/weirq/weir/internal/store"
+	"github.com/weirq/weir/internal/storetest"
+	"github.com/weirq/weir/queue"
+	"github.com/weirq/weir/scheduler"
+)
+
+// Somebody has left a transaction open that holds the limit of a and a running
+// job of b.
+func TestARowThatSomebodyKeepsLockedHoldsUpOnlyWhatNeedsIt(t *testing.T) {
+	r := newRig(t, storetest.Postgres(t), clock.NewFake(epoch))
+	tx, err := r.db.SQL(t).BeginTx(t.Context(), nil)
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = tx.Rollback() })
+	r.task("a", nil, scheduler.RateLimit("1000/s"))
+	locked := false
+	r.task("b", func(job *queue.Job[string]) error {
+		if locked {
+			return nil
+		}
+		locked = true
+		_, err := tx.ExecContext(t.Context(), `select 1 from weir_jobs where uid = $1 for update`, job.ID)
+		return err
+	}, scheduler.RateLimit("1/s"), scheduler.Burst(100))
+	r.drain()
+	_, err = tx.ExecContext(t.Context(), `select 1 from weir_limits where name = 'task:a' for update`)
+	require.NoError(t, err)
+	r.enqueue("b", numbered(1))
+	require.ErrorIs(t, r.s.Drain(t.Context()), store.ErrLocked)
+	r.enqueue("a", numbered(3))
+	r.enqueue("b", numbered(3))
+	r.at(100 * time.Millisecond)
+	require.Equal(t, 4, r.tally("b"))
+	require.Zero(t, r.tally("a"))
+	require.Len(t, r.jobs(queue.StateCompleted), 3)
+
+	require.NoError(t, tx.Rollback())
+	r.at(time.Second)
+	require.Equal(t, 4, r.tally("b"))
+	require.Equal(t, 3, r.tally("a"))
+	require.Len(t, r.jobs(queue.StateCompleted), 7)
+	r.conserved(7)
+}
