@@ -126,7 +126,7 @@ func (j *NewJob) check(maxArgs int) *InvalidError {
 		return invalid("unique key", quote(j.UniqueKey), nameProblem(j.UniqueKey))
 	case len(j.Args) > maxArgs:
 		err := invalid("args", fmt.Sprintf("of %d bytes", len(j.Args)),
-			fmt.Sprintf("at most %d are allowed: store them elsewhere and pass their name, or raise the limit with WithMaxArgs", maxArgs))
+			fmt.Sprintf("at most %d are allowed: store them elsewhere and pass their name, or, in Go, raise the limit with WithMaxArgs", maxArgs))
 		err.kind = ErrArgsTooLarge
 		return err
 	case j.Priority < LowestPriority || j.Priority > HighestPriority:

@@ -32,7 +32,7 @@ func TestAnInvalidJobIsRefusedBeforeAnythingIsWrittenInTheSameWordsEverywhere(t 
 		},
 		"args": {
 			queue.NewJob{Task: "a", Args: make([]byte, 1<<20+1)},
-			`enqueue: task "a": args of 1048577 bytes: at most 1048576 are allowed: store them elsewhere and pass their name, or raise the limit with WithMaxArgs`,
+			`enqueue: task "a": args of 1048577 bytes: at most 1048576 are allowed: store them elsewhere and pass their name, or, in Go, raise the limit with WithMaxArgs`,
 		},
 		"id": {
 			queue.NewJob{Task: "a", ID: "job-1"},

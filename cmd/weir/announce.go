@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/weirq/weir/bucket"
 	"github.com/weirq/weir/internal/config"
 	"github.com/weirq/weir/scheduler"
 )
@@ -32,8 +33,11 @@ type announcedTask struct {
 type announcedLimit struct {
 	Name   string   `json:"name"`
 	Rate   string   `json:"rate"`
+	Burst  *int64   `json:"burst"`
 	Tasks  []string `json:"tasks"`
 	Queues []string `json:"queues"`
+
+	limit bucket.Limit
 }
 
 type announcedSchedule struct {
@@ -52,17 +56,19 @@ func (s *server) announce(sched *scheduler.Scheduler) error {
 		}
 		return s.out.Flush()
 	}
-	fmt.Fprintf(s.out, "database     %s\nconcurrency  %d\n\n", an.Database, an.Concurrency)
+	fmt.Fprintf(s.out, "database     %s\nconcurrency  %d\n\n", printable(an.Database), an.Concurrency)
 	rows := make([][]string, 0, len(an.Tasks))
 	for _, t := range an.Tasks {
 		rows = append(rows, []string{t.Name, t.Queue, text(t.RateLimit), string(t.OnExcess), t.runs()})
 	}
 	s.table("tasks", []string{"TASK", "QUEUE", "RATE", "EXCESS", "RUNS"}, rows)
-	if len(an.Limits) > 0 {
-		rows = rows[:0]
-		for _, l := range an.Limits {
-			rows = append(rows, []string{l.Name, l.Rate, covers(l)})
+	rows = rows[:0]
+	for _, l := range an.Limits {
+		if !strings.HasPrefix(l.Name, "task:") && !strings.HasPrefix(l.Name, "task@") { // those stand with their tasks
+			rows = append(rows, []string{l.Name, l.limit.String(), covers(l)})
 		}
+	}
+	if len(rows) > 0 {
 		fmt.Fprintln(s.out)
 		s.table("limits", []string{"LIMIT", "RATE", "COVERS"}, rows)
 	}
@@ -75,9 +81,6 @@ func (s *server) announce(sched *scheduler.Scheduler) error {
 		s.table("schedules", []string{"SCHEDULE", "WHEN", "TASK", "MISSED"}, rows)
 	}
 	fmt.Fprintln(s.out)
-	if s.file.Listen != "" {
-		fmt.Fprintf(s.out, "listen       %s: this version has no HTTP server; the key is ignored\n", s.file.Listen)
-	}
 	for _, w := range an.Warnings {
 		fmt.Fprintf(s.out, "warning: %s\n", printable(w))
 	}
@@ -100,9 +103,11 @@ func (s *server) announcement(sched *scheduler.Scheduler) announcement {
 		an.Tasks = append(an.Tasks, newAnnouncedTask(t, written[t.Name]))
 	}
 	for _, b := range s.file.Budgets() {
-		if !strings.HasPrefix(b.Name, "task:") && !strings.HasPrefix(b.Name, "task@") { // those stand with their tasks
-			an.Limits = append(an.Limits, announcedLimit{b.Name, b.Limit.String(), nonNil(b.Tasks), nonNil(b.Queues)})
+		l := announcedLimit{Name: b.Name, Rate: b.Limit.Rate.String(), Tasks: nonNil(b.Tasks), Queues: nonNil(b.Queues), limit: b.Limit}
+		if b.Limit.Burst > 0 {
+			l.Burst = &b.Limit.Burst
 		}
+		an.Limits = append(an.Limits, l)
 	}
 	for i := range s.file.Schedules {
 		c := &s.file.Schedules[i]

@@ -34,7 +34,8 @@ type app struct {
 	database string
 	json     bool
 
-	file *config.File // of files, once it was read
+	file  *config.File        // of files, once it was read
+	noted map[string]struct{} // tasks that it does not have
 }
 
 func newApp() *app {

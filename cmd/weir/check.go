@@ -193,7 +193,7 @@ func (a *app) printChecked(all []checked, faults, warnings int) error {
 			fmt.Fprintln(a.out)
 		}
 		if c.OK {
-			fmt.Fprintf(a.out, "%s: no faults\n", c.File)
+			fmt.Fprintf(a.out, "%s: no faults\n", printable(c.File))
 		}
 		for _, f := range c.Findings {
 			fmt.Fprintf(a.out, "%s: %s\n", f.Severity, printable(f.text))

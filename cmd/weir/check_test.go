@@ -1,6 +1,8 @@
 package main
 
 import (
+	"os"
+	"path/filepath"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -12,6 +14,7 @@ tasks:
   send: {rate_limit: 100/m, exec: {command: ["true"]}}
   call: {rate_limit: 10/s, exec: {command: ["true"]}}
   fast: {rate_limit: {rate: 1000/s, burst: 100}, exec: {command: ["true"]}}
+  slow: {rate_limit: 1/15m, exec: {command: ["true"]}}
 limits:
   stripe: {rate: 1.5/s, tasks: [send], queues: [default]}
 `
@@ -25,6 +28,7 @@ func TestCheckPrintsTheBoundAndTheShareOfEachLimit(t *testing.T) {
 	assert.Contains(t, r.out, path+": no faults\n")
 	assert.Regexp(t, `(?m)^task:send +100 \+ L x 100/m, so 200 in any 1m +1s +100\.00 %$`, r.out)
 	assert.Regexp(t, `(?m)^task:call +10 \+ L x 10/s, so 20 in any 1s +1s +99\.80 %$`, r.out)
+	assert.Regexp(t, `(?m)^task:slow +1 \+ L x 1/15m, so 2 in any 15m +1s +100\.00 %$`, r.out)
 	assert.Regexp(t, `(?m)^stripe +1\.5 \+ L x 1\.5/s, so 3 in any 1s +667ms +99\.70 %$`, r.out)
 
 	doc := document(t, call{}.run("check", path, "--json").out)
@@ -36,7 +40,7 @@ func TestCheckPrintsTheBoundAndTheShareOfEachLimit(t *testing.T) {
 	assert.Equal(t, words("file ok findings limits schedules"), keys(one))
 	limits, ok := one["limits"].([]any)
 	require.True(t, ok)
-	limit, ok := limits[3].(map[string]any)
+	limit, ok := limits[4].(map[string]any)
 	require.True(t, ok)
 	assert.Equal(t, words("name rate burst capacity bound hold share tasks queues"), keys(limit))
 	assert.Equal(t, []any{"stripe", "1.5/s", "0.997"}, []any{limit["name"], limit["rate"], limit["share"].(interface{ String() string }).String()})
@@ -95,6 +99,31 @@ func TestCheckReportsEveryFaultOfEveryFile(t *testing.T) {
 	require.True(t, ok)
 	assert.Equal(t, words("code severity file line column key message mend"), keys(first))
 	assert.Equal(t, []any{"W128", "error", "concurrency"}, []any{first["code"], first["severity"], first["key"]})
+}
+
+func TestCheckSaysWhatAFileAsAWholeLeavesWithoutUse(t *testing.T) {
+	t.Parallel()
+	path := file(t, "")
+	r := call{}.run("check", path)
+	assert.Equal(t, exitOK, r.code)
+	assert.Equal(t, path+": no faults\nwarning: "+path+": W206 no task runs here: add one, as in tasks: {hello: {exec: {command: [\"./hello.sh\"]}}}\n", r.out)
+	assert.Equal(t, exitFailure, call{}.run("check", "--strict", path).code)
+}
+
+func TestCheckShowsControlCharactersOfANameInsteadOfSendingThem(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "a\x1b[31mb.yaml")
+	require.NoError(t, os.WriteFile(path, []byte(goodFile), 0o600))
+	r := call{}.run("check", path)
+	assert.Contains(t, r.out, `a\x1b[31mb.yaml: no faults`)
+	assert.NotContains(t, r.out, "\x1b")
+	require.NoError(t, os.WriteFile(path, []byte("tasks: 5\n"), 0o600))
+	for _, args := range [][]string{{"check"}, {"serve", "-c"}, {"jobs", "list", "-c"}} {
+		r = call{}.run(append(args, path)...)
+		assert.Equal(t, exitFailure, r.code)
+		assert.Contains(t, r.out+r.err, `a\x1b[31mb.yaml:1:8: W112`)
+		assert.NotContains(t, r.out+r.err, "\x1b")
+	}
 }
 
 func TestWarningsFailOnlyWithStrict(t *testing.T) {

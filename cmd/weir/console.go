@@ -57,6 +57,14 @@ func (c *console) line(text string) {
 	_, _ = c.Write([]byte(text + "\n"))
 }
 
+// readableTime writes durations as in "30s", in JSON too.
+func readableTime(_ []string, attr slog.Attr) slog.Attr {
+	if attr.Value.Kind() == slog.KindDuration {
+		attr.Value = slog.StringValue(attr.Value.Duration().String())
+	}
+	return attr
+}
+
 // logFlags say what is logged, and how.
 type logFlags struct{ format, level string }
 
@@ -82,7 +90,7 @@ func (f *logFlags) logger(out io.Writer, terminal bool) (*slog.Logger, error) {
 	default:
 		return nil, usage("serve: --log-level %q: use debug, info, warn or error", f.level)
 	}
-	opts := &slog.HandlerOptions{Level: level}
+	opts := &slog.HandlerOptions{Level: level, ReplaceAttr: readableTime}
 	switch f.format {
 	case "text":
 		return slog.New(slog.NewTextHandler(out, opts)), nil

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/weirq/weir/internal/config"
+	"github.com/weirq/weir/internal/store"
 	"github.com/weirq/weir/queue"
 )
 
@@ -35,15 +36,24 @@ func (a *app) dsn() (string, error) {
 	if err != nil {
 		return "", err
 	}
+	env := a.env("WEIR_DATABASE")
 	switch {
 	case a.database != "":
-		return a.database, nil
+		return given("--database", a.database)
 	case f != nil && f.Database != "":
 		return f.Database, nil
-	case a.env("WEIR_DATABASE") != "":
-		return a.env("WEIR_DATABASE"), nil
+	case env != "":
+		return given("$WEIR_DATABASE", env)
 	}
 	return defaultDatabase, nil
+}
+
+// given checks a DSN that came with the call.
+func given(by, dsn string) (string, error) {
+	if _, err := store.ResolveDSN(dsn, ""); err != nil {
+		return "", usage("%s: %w", by, err)
+	}
+	return dsn, nil
 }
 
 // open opens the database. Only some commands may create it.

@@ -93,7 +93,7 @@ func TestAFileWithFaultsStopsEveryCommand(t *testing.T) {
 func TestADSNOfNoKnownFormIsRefused(t *testing.T) {
 	t.Parallel()
 	r := call{}.run("jobs", "list", "--database", "mysql://root:hunter2@db/x")
-	assert.Equal(t, exitFailure, r.code)
+	assert.Equal(t, exitUsage, r.code)
 	assert.Contains(t, r.err, "use sqlite:PATH or postgres://")
 	assert.NotContains(t, r.err, "hunter2")
 }
@@ -121,4 +121,11 @@ func TestMigrationsAreShownTakenAwayAndBroughtBack(t *testing.T) {
 
 	assert.Contains(t, b.ok(t, "migrate", "up"), "applied")
 	assert.Len(t, items(t, b.json(t, "jobs", "list")), 1, "down takes no more than the newest version")
+
+	for range items(t, b.json(t, "migrate", "status")) {
+		b.ok(t, "migrate", "down", "--yes")
+	}
+	r = b.run("migrate", "down", "--yes")
+	assert.Equal(t, exitFailure, r.code)
+	assert.Contains(t, r.err, "no version of the schema is applied: `weir migrate up` applies them")
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/weirq/weir/internal/config"
 	"github.com/weirq/weir/queue"
 )
 
@@ -186,10 +187,27 @@ func readFile(path string, most int64) ([]byte, error) {
 // fillQueue takes the queue of a task from the file, where there is one.
 func (a *app) fillQueue(job *queue.NewJob) error {
 	f, err := a.config()
-	if err == nil && f != nil && job.Queue == "" {
-		job.Queue = f.QueueOf(job.Task)
+	if err != nil || f == nil {
+		return err
 	}
-	return err
+	if t := f.Task(job.Task); t == nil {
+		a.note(f, job.Task)
+	} else if job.Queue == "" {
+		job.Queue = t.Queue
+	}
+	return nil
+}
+
+// note says once of a task that the file has none of it: it may be misspelt.
+func (a *app) note(f *config.File, task string) {
+	if _, done := a.noted[task]; done || queue.CheckName("task", task) != nil {
+		return
+	}
+	if a.noted == nil {
+		a.noted = map[string]struct{}{}
+	}
+	a.noted[task] = struct{}{}
+	fmt.Fprintf(a.err, "weir: note: %s: its jobs wait until a process runs it\n", printable(f.NoTask(task)))
 }
 
 func (a *app) enqueueOne(ctx context.Context, c *queue.Client, job queue.NewJob) error {

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -66,6 +67,9 @@ func (a *app) readLines(ctx context.Context) <-chan numbered {
 		in := bufio.NewReaderSize(a.in, 64<<10)
 		for n := 1; ; n++ {
 			text, err := readLine(in)
+			if n == 1 {
+				text = bytes.TrimPrefix(text, []byte("\ufeff")) // which some programs begin a file with
+			}
 			select {
 			case lines <- numbered{n, text, err}:
 			case <-ctx.Done():
@@ -97,6 +101,21 @@ func readLine(in *bufio.Reader) ([]byte, error) {
 		}
 	}
 }
+
+// lineError is what went wrong, and with which lines.
+type lineError struct {
+	lines string
+	err   error
+}
+
+func atLine(n int, err error) error { return &lineError{fmt.Sprintf("line %d", n), err} }
+
+// Error is alike whether the line was refused here or by the library.
+func (e *lineError) Error() string {
+	return "enqueue: " + e.lines + ": " + strings.TrimPrefix(e.err.Error(), "enqueue: ")
+}
+
+func (e *lineError) Unwrap() error { return e.err }
 
 // stream enqueues what the lines say.
 type stream struct {
@@ -146,14 +165,14 @@ func (s *stream) batch() ([]pending, error) {
 			if len(bytes.TrimSpace(l.text)) > 0 {
 				job, err := s.parse(l.text)
 				if err != nil {
-					return batch, fmt.Errorf("enqueue: line %d: %w", l.n, err)
+					return batch, atLine(l.n, err)
 				}
 				batch = append(batch, pending{l.n, job})
 				size += len(l.text)
 			}
 			if l.err != nil {
 				if !errors.Is(l.err, io.EOF) {
-					l.err = fmt.Errorf("enqueue: line %d: %w", l.n, l.err)
+					l.err = atLine(l.n, l.err)
 				}
 				return batch, l.err
 			}
@@ -180,12 +199,12 @@ func (s *stream) store(ctx context.Context, batch []pending) error {
 	case err == nil:
 		return s.confirm(receipts)
 	case !errors.Is(err, queue.ErrInvalid):
-		return fmt.Errorf("lines %d to %d: %w", batch[0].line, batch[len(batch)-1].line, err)
+		return &lineError{fmt.Sprintf("lines %d to %d", batch[0].line, batch[len(batch)-1].line), err}
 	}
 	for _, p := range batch {
 		receipt, err := s.client.Enqueue(ctx, p.job)
 		if err != nil {
-			return fmt.Errorf("line %d: %w", p.line, err)
+			return atLine(p.line, err)
 		}
 		if err := s.confirm([]queue.Receipt{receipt}); err != nil {
 			return err

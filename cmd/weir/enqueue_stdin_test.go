@@ -97,13 +97,27 @@ func TestABatchOfLongLinesIsShort(t *testing.T) {
 func TestTheFirstLineThatIsRefusedEndsItAndTheOnesBeforeAreStored(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ name, line, want string }{
-		{"no JSON", `{"task": `, "unexpected EOF: write a JSON object a line"},
-		{"no object", `[1]`, "write a JSON object a line"},
-		{"two objects", `{"task": "t"} {"task": "t"}`, "more than one JSON object: write one a line"},
-		{"a member that is not known", `{"task": "t", "quueue": "x"}`, `unknown field "quueue"`},
+		{"no JSON", `task t`, "not JSON: invalid character 'a' in literal true (expecting 'r'): write a JSON object a line, as in"},
+		{"no object", `[1]`, "no JSON object: write a JSON object a line, as in"},
+		{"half an object", `{"task": `, "not JSON: unexpected end of JSON input: write a JSON object a line, as in"},
+		{"an object without an end", `{"task": "t"`, "not JSON: unexpected end of JSON input"},
+		{"no name", `{task: "t"}`, "not JSON: invalid character 't' looking for beginning of object key string"},
+		{"two objects", `{"task": "t"} {"task": "t"}`, "not JSON: invalid character '{' after top-level value: write a JSON object a line"},
+		{"a member that is not known", `{"task": "t", "quueue": "x"}`, `unknown member "quueue": did you mean "queue"?`},
+		{"a member of another case", `{"Task": "t"}`, `unknown member "Task": did you mean "task"?`},
+		{"a member twice", `{"task": "t", "priority": 1, "priority": 2}`, `member "priority" is there twice: keep one`},
+		{"a number for a text", `{"task": "t", "delay": 30}`, `member "delay": 30 is no text: write one, as in "30s"`},
+		{"a text for a number", `{"task": "t", "priority": "5"}`, `member "priority": "5": use a whole number, in plain digits`},
+		{"a fraction", `{"task": "t", "max_retries": 1.5}`, `member "max_retries": 1.5: use a whole number, in plain digits`},
+		{"no base64", `{"task": "t", "args_base64": "?"}`, `member "args_base64": not base64`},
+		{"an empty key", `{"task": "t", "unique_key": ""}`, `member "unique_key" is empty: give it a value, or leave it out`},
+		{"an empty queue", `{"task": "t", "queue": ""}`, `member "queue" is empty: give it a value, or leave it out`},
+		{"an empty delay", `{"task": "t", "delay": ""}`, `member "delay" is empty: give it a value, or leave it out`},
+		{"a byte order mark", "\ufeff" + `{"task": "t"}`, "not JSON: invalid character 'ï'"},
+		{"bytes that are no text", "{\"task\": \"\xff\"}", "the line is not UTF-8"},
 		{"no task", `{"args": {}}`, `task "": it is empty`},
 		{"a priority out of range", `{"task": "t", "priority": 1000}`, `task "t": priority 1000: use -100 (last) to 100 (first)`},
-		{"a delay without a unit", `{"task": "t", "delay": "30"}`, `delay "30": write a time with its unit`},
+		{"a delay without a unit", `{"task": "t", "delay": "30"}`, `delay "30": write a time with its unit (s, m or h), as in 30s or 1h30m`},
 		{"arguments twice", `{"task": "t", "args": 1, "args_base64": "AA=="}`, "give one of the two"},
 		{"a bad deadline", `{"task": "t", "start_before": "soon"}`, `start_before "soon": write the time in RFC 3339`},
 		{"a deadline of nothing", `{"task": "t", "start_within": "0s"}`, `start_within "0s": use a time above 0`},
@@ -115,12 +129,24 @@ func TestTheFirstLineThatIsRefusedEndsItAndTheOnesBeforeAreStored(t *testing.T) 
 			b := sqlite(t)
 			r := b.call(call{stdin: "{\"task\": \"t\"}\n\n{\"task\": \"t\"}\n" + c.line + "\n{\"task\": \"t\"}\n"}, "enqueue", "--stdin", "--json")
 			assert.Equal(t, exitFailure, r.code)
-			assert.Contains(t, r.err, "line 4: ")
+			assert.Regexp(t, `^weir: enqueue: line 4: [^\n]*\n$`, r.err)
+			assert.Equal(t, 1, strings.Count(r.err, "enqueue: "), "one form of errors: %s", r.err)
 			assert.Contains(t, r.err, c.want)
 			assert.Len(t, lines(t, r.out), 2)
 			assert.Len(t, items(t, b.json(t, "jobs", "list")), 2)
 		})
 	}
+}
+
+func TestNullAndAByteOrderMarkAtTheBeginningAreNothing(t *testing.T) {
+	t.Parallel()
+	b := sqlite(t)
+	r := b.call(call{stdin: "\ufeff" + `{"task": "t", "queue": null, "unique_key": null, "delay": null, "args": null, "args_base64": "AA==", "metadata": null, "max_retries": null}`}, "enqueue", "--stdin", "--json")
+	require.Equal(t, exitOK, r.code, r.err)
+	job := b.get(t, lines(t, r.out)[0].ID+"\n")
+	assert.Equal(t, "default", job.Queue)
+	assert.Equal(t, "\x00", string(job.RawArgs))
+	assert.Nil(t, job.MaxRetries)
 }
 
 func TestALineThatNeverEndsIsRefused(t *testing.T) {

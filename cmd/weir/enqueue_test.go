@@ -70,7 +70,7 @@ func TestArgumentsOfAFileAndOfStandardInputAreTakenByteForByte(t *testing.T) {
 
 	r = b.call(call{stdin: strings.Repeat("x", queue.DefaultMaxArgs+10)}, "enqueue", "t", "--args", "-")
 	assert.Equal(t, exitUsage, r.code)
-	assert.Contains(t, r.err, "at most 1048576 are allowed")
+	assert.Contains(t, r.err, "at most 1048576 are allowed: store them elsewhere and pass their name")
 
 	r = b.run("enqueue", "t", "--args", "@/nowhere/args")
 	assert.Equal(t, exitFailure, r.code)
@@ -130,7 +130,15 @@ func TestTheQueueComesFromTheFlagThenTheFileThenTheDatabase(t *testing.T) {
 	assert.Equal(t, "mail", b.get(t, b.ok(t, "enqueue", "works")).Queue)
 	assert.Equal(t, "default", b.get(t, b.ok(t, "enqueue", "fails", "-c", path)).Queue)
 
-	r := b.call(call{stdin: `{"task": "works"}`}, "enqueue", "--stdin", "--json", "-c", path)
+	r := b.run("enqueue", "wroks", "-c", path)
+	assert.Equal(t, exitOK, r.code)
+	assert.Equal(t, `weir: note: task "wroks" is not in `+path+` (did you mean "works"?): its jobs wait until a process runs it`+"\n", r.err)
+	assert.Equal(t, "default", b.get(t, r.out).Queue)
+	r = b.call(call{stdin: "{\"task\": \"quite_another\"}\n{\"task\": \"quite_another\"}\n"}, "enqueue", "--stdin", "-c", path)
+	assert.Equal(t, exitOK, r.code)
+	assert.Equal(t, `weir: note: task "quite_another" is not in `+path+`: its jobs wait until a process runs it`+"\n", r.err)
+
+	r = b.call(call{stdin: `{"task": "works"}`}, "enqueue", "--stdin", "--json", "-c", path)
 	require.Equal(t, exitOK, r.code, r.err)
 	id, ok := document(t, r.out)["id"].(string)
 	require.True(t, ok)

@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/weirq/weir/dlq"
+	"github.com/weirq/weir/internal/store"
 	"github.com/weirq/weir/queue"
 )
 
@@ -46,7 +47,7 @@ func (a *app) report(err error) int {
 	if err == nil {
 		return exitOK
 	}
-	fmt.Fprintf(a.err, "weir: %s\n", strings.TrimRight(err.Error(), "\n"))
+	fmt.Fprintf(a.err, "weir: %s\n", printable(strings.TrimRight(store.Mended(err).Error(), "\n")))
 	if _, ok := errors.AsType[usageError](err); ok {
 		return exitUsage
 	}
@@ -60,6 +61,8 @@ func args(least, most int, what string) cobra.PositionalArgs {
 		switch {
 		case len(args) < least:
 			return wrong(cmd, "name %s, as in: %s", what, strings.TrimSuffix(cmd.UseLine(), " [flags]"))
+		case most >= 0 && len(args) > most && isFile(args[most]):
+			return wrong(cmd, "%q is one argument too many: name a file by -c, as in: %s -c %[1]s", args[most], cmd.CommandPath())
 		case most >= 0 && len(args) > most && most == 0:
 			return wrong(cmd, "%q is one argument too many: see %s --help", args[0], cmd.CommandPath())
 		case most >= 0 && len(args) > most:
@@ -67,6 +70,11 @@ func args(least, most int, what string) cobra.PositionalArgs {
 		}
 		return nil
 	}
+}
+
+// isFile tells what reads like the name of a configuration file.
+func isFile(arg string) bool {
+	return strings.HasSuffix(arg, ".yaml") || strings.HasSuffix(arg, ".yml")
 }
 
 var noArgs = args(0, 0, "")

@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/weirq/weir/internal/wire"
 	"github.com/weirq/weir/queue"
 )
 
@@ -21,7 +22,7 @@ func (p *pageFlags) register(cmd *cobra.Command) {
 	f.StringVar(&p.task, "task", "", "only of this `TASK`")
 	f.StringVar(&p.queue, "queue", "", "only in this `QUEUE`")
 	f.IntVar(&p.limit, "limit", queue.DefaultLimit, fmt.Sprintf("how many, `N` from 1 to %d", queue.LargestLimit))
-	f.StringVar(&p.cursor, "cursor", "", "go on behind a page: its \"next\"")
+	f.StringVar(&p.cursor, "cursor", "", "`CURSOR`: go on behind a page: its \"next\"")
 }
 
 func (p *pageFlags) check(cmd *cobra.Command) error {
@@ -51,6 +52,9 @@ func (a *app) jobsList() *cobra.Command {
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if err := page.check(cmd); err != nil {
 			return err
+		}
+		if cmd.Flags().Changed("state") && len(states) == 0 {
+			return wrong(cmd, "--state is empty: give it a value, or leave it out")
 		}
 		filter := queue.Filter{Task: page.task, Queue: page.queue, Limit: page.limit, Cursor: page.cursor}
 		for _, s := range states {
@@ -106,7 +110,7 @@ func (a *app) moment(j *queue.JobInfo) string {
 
 func (a *app) jobsShow() *cobra.Command {
 	return &cobra.Command{
-		Use: "show ID", Short: "Show one job with its arguments and errors", Args: args(1, 1, "one job's id"),
+		Use: "show ID", Short: "Show one job with its arguments and errors", Args: jobIDs(1, 1, "one job's id"),
 		RunE: func(cmd *cobra.Command, ids []string) error {
 			return a.with(cmd.Context(), func(c *queue.Client) error {
 				job, err := c.Get(cmd.Context(), ids[0])
@@ -184,7 +188,7 @@ type outcome struct {
 
 func (a *app) jobsCancel() *cobra.Command {
 	return &cobra.Command{
-		Use: "cancel ID...", Short: "Cancel jobs that have not ended; a running one learns it by its context", Args: args(1, -1, "the jobs' ids"),
+		Use: "cancel ID...", Short: "Cancel jobs that have not ended; a running one learns it by its context", Args: jobIDs(1, -1, "the jobs' ids"),
 		RunE: func(cmd *cobra.Command, ids []string) error {
 			return a.with(cmd.Context(), func(c *queue.Client) error {
 				return a.each(ids, queue.StateCancelled, "cancelled", func(id string) error { return c.Cancel(cmd.Context(), id) })
@@ -195,7 +199,7 @@ func (a *app) jobsCancel() *cobra.Command {
 
 func (a *app) jobsRetry() *cobra.Command {
 	return &cobra.Command{
-		Use: "retry ID...", Short: "Bring scheduled jobs, and those that wait for their next attempt, into line now", Args: args(1, -1, "the jobs' ids"),
+		Use: "retry ID...", Short: "Bring scheduled jobs, and those that wait for their next attempt, into line now", Args: jobIDs(1, -1, "the jobs' ids"),
 		Long: `Brings jobs that wait for their time, or for their next attempt after a
 failure, into line now. Limits hold for them as for all others. A job that is
 dead is replayed instead: see weir dlq replay.`,
@@ -222,6 +226,22 @@ func (e *replayError) Error() string {
 
 func (e *replayError) Unwrap() error { return e.DeadError }
 
+// jobIDs names jobs. One that is none is refused before anything is done.
+func jobIDs(least, most int, what string) cobra.PositionalArgs {
+	number := args(least, most, what)
+	return func(cmd *cobra.Command, ids []string) error {
+		if err := number(cmd, ids); err != nil {
+			return err
+		}
+		for _, id := range ids {
+			if _, err := wire.UUID(id); err != nil {
+				return wrong(cmd, "job %.80q: %w", id, err)
+			}
+		}
+		return nil
+	}
+}
+
 // each does something to several jobs and tells what became of each.
 func (a *app) each(ids []string, state queue.State, done string, do func(id string) error) error {
 	outcomes := list[outcome]{Items: make([]outcome, 0, len(ids))}
@@ -240,7 +260,7 @@ func (a *app) each(ids []string, state queue.State, done string, do func(id stri
 	if a.json {
 		errs = append(errs, a.document(outcomes))
 	}
-	return asUsage(errors.Join(errs...))
+	return errors.Join(errs...)
 }
 
 // stateAfter is the state of a job with which it could not be done, where it is

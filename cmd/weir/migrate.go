@@ -80,7 +80,7 @@ func (a *app) migrate(ctx context.Context, create bool, do func(*store.Store, co
 		}
 		return a.document(out)
 	}
-	fmt.Fprintf(a.out, "database %s\n", s)
+	fmt.Fprintf(a.out, "database %s\n", printable(s.String()))
 	rows := make([][]string, 0, len(versions))
 	for _, v := range versions {
 		state := "applied"

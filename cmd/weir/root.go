@@ -1,9 +1,12 @@
 package main
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
+
+	"github.com/weirq/weir/internal/config"
 )
 
 func (a *app) root() *cobra.Command {
@@ -27,9 +30,13 @@ Exit codes: 0 success, 1 refusal or failure, 2 wrong usage.`,
 	root.SetIn(a.in)
 	root.SetOut(a.out)
 	root.SetErr(a.err)
-	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
-		return wrong(cmd, "%w: see %s --help", err, cmd.CommandPath())
-	})
+	root.SetFlagErrorFunc(flagError)
+	root.PersistentPreRunE = func(cmd *cobra.Command, _ []string) error {
+		if slices.Contains(a.files, "") {
+			return wrong(cmd, "-c is empty: name a file, or leave it out")
+		}
+		return notEmpty(cmd, "database")
+	}
 	flags := root.PersistentFlags()
 	flags.StringArrayVarP(&a.files, "config", "c", nil, "configuration `FILE` (check takes several)")
 	flags.StringVar(&a.database, "database", "", "`DSN` of the database (default: the file's, then $WEIR_DATABASE, then sqlite:weir.db)")
@@ -46,7 +53,21 @@ Exit codes: 0 success, 1 refusal or failure, 2 wrong usage.`,
 		a.group("migrate", "Look at the database's schema, and change it", a.migrateUp(), a.migrateDown(), a.migrateStatus()),
 		a.bench(), a.version(),
 	)
+	a.correctHelp(root)
 	return root
+}
+
+// correctHelp makes help of what is no command a wrong usage.
+func (a *app) correctHelp(root *cobra.Command) {
+	root.InitDefaultHelpCmd()
+	help, _, _ := root.Find([]string{"help"})
+	help.Run, help.RunE = nil, func(_ *cobra.Command, words []string) error {
+		about, rest, _ := root.Find(words)
+		if len(rest) > 0 {
+			return a.oneOf(about, rest)
+		}
+		return about.Help()
+	}
 }
 
 // group is a family of commands, which does nothing by itself.
@@ -64,9 +85,11 @@ func (a *app) oneOf(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil
 	}
-	cmd.SuggestionsMinimumDistance = 2
-	if near := cmd.SuggestionsFor(args[0]); len(near) > 0 {
-		return wrong(cmd, "unknown command %q: did you mean %q?", args[0], near[0])
+	if near := config.Nearest(args[0], names(cmd)); near != "" {
+		return wrong(cmd, "unknown command %q: did you mean %q?", args[0], near)
+	}
+	if !cmd.HasAvailableSubCommands() {
+		return wrong(cmd, "%q is one argument too many: it has no commands of its own", args[0])
 	}
 	return wrong(cmd, "unknown command %q: use one of %s", args[0], strings.Join(names(cmd), ", "))
 }

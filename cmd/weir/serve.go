@@ -33,6 +33,9 @@ end within the file's shutdown_grace. A second signal ends it at once.`,
 		if err != nil {
 			return err
 		}
+		if err := notEmpty(cmd, "log-level", "log-format"); err != nil {
+			return err
+		}
 		s := &server{app: a, file: f, console: &console{out: a.err}}
 		if s.log, err = logs.logger(s.console, a.errTerminal); err != nil {
 			return err
@@ -82,13 +85,7 @@ func (s *server) run(ctx context.Context) error {
 // serveUntil opens what is needed and runs the scheduler until ctx ends and it
 // has stopped.
 func (s *server) serveUntil(ctx context.Context) (err error) {
-	runs := 0
-	for i := range s.file.Tasks {
-		if s.file.Tasks[i].Here() {
-			runs++
-		}
-	}
-	if runs == 0 {
+	if !s.file.Runs() {
 		return fmt.Errorf(`%s: no task runs here: add one, as in tasks: {hello: {exec: {command: ["./hello.sh"]}}}`, s.file.Path)
 	}
 	migrate := queue.MigrateAuto
@@ -113,7 +110,7 @@ func (s *server) serveUntil(ctx context.Context) (err error) {
 		return err
 	}
 	s.running.Store(sched)
-	s.log.Info("serving", "database", s.client.Store().String(), "tasks", runs)
+	s.log.Info("serving", "database", s.client.Store().String(), "tasks", len(sched.Describe()))
 	return s.runScheduler(ctx, sched)
 }
 
@@ -165,6 +162,7 @@ func (s *server) watchSignals(ctx context.Context, signals <-chan os.Signal, sto
 	case <-ctx.Done():
 	case sig := <-signals:
 		s.say("ended", fmt.Sprintf("%s: ended at once; what ran is handed out again when its lease has run out", sig), "signal", sig.String())
+		s.console.settle()
 		s.exit(exitFailure)
 	}
 }

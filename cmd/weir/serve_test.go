@@ -112,7 +112,7 @@ func TestServeRunsTheFilesTasksUntilItIsAskedToStop(t *testing.T) {
 		assert.Regexp(t, `(?m)^sample +default +2/h burst 2 +drop +true$`, r.out)
 		assert.Regexp(t, `(?m)^queue:mail +500/m +queues mail$`, r.out)
 		assert.Regexp(t, `(?m)^stripe +100/m +tasks greet, other$`, r.out)
-		assert.Contains(t, r.out, "127.0.0.1:8377: this version has no HTTP server; the key is ignored\n")
+		assert.Contains(t, r.out, `:4:9: W208 listen: listen "127.0.0.1:8377" is ignored: this version has no HTTP server: leave it out`+"\n")
 		assert.Contains(t, r.err, "msg=stopping signal=terminated")
 		assert.Contains(t, r.err, "msg=stopped started=3 completed=3 failed=0")
 	})
@@ -171,6 +171,7 @@ tasks:
 	s.signals <- syscall.SIGTERM
 	r := s.wait(t)
 	assert.Equal(t, exitOK, r.code)
+	assert.Contains(t, r.err, `"msg":"stopping","signal":"terminated","running":0,"grace":"30s"`)
 	for line := range strings.Lines(r.err) {
 		assert.True(t, json.Valid([]byte(line)), "%q", line)
 	}
@@ -195,6 +196,23 @@ tasks:
 	assert.NotContains(t, r.err, "level=INFO")
 }
 
+func TestASecondSignalLeavesTheTerminalOnALineOfItsOwn(t *testing.T) {
+	t.Parallel()
+	b := sqlite(t)
+	s := start(t, b.dsn, `
+shutdown_grace: 1s
+tasks:
+  long: {exec: {command: [sleep, "60"]}}
+`, call{terminal: true})
+	b.ok(t, "enqueue", "long")
+	require.Eventually(t, s.stderr.shows("running 1"), patience, 10*time.Millisecond)
+	s.signals <- syscall.SIGINT
+	s.signals <- syscall.SIGINT
+	assert.Equal(t, exitFailure, <-s.exited, "in the program this is the end")
+	assert.Regexp(t, `weir: interrupt: ended at once; [^\n]*\n[^\n]*running 1[^\n]*\n$`, s.stderr)
+	s.wait(t)
+}
+
 func TestServeSaysInOneDocumentWhatItRuns(t *testing.T) {
 	t.Parallel()
 	b := sqlite(t)
@@ -210,6 +228,14 @@ func TestServeSaysInOneDocumentWhatItRuns(t *testing.T) {
 	first, ok := tasks[0].(map[string]any)
 	require.True(t, ok)
 	assert.Equal(t, words("name queue rate_limit on_excess max_retries timeout command url"), keys(first))
+	limits, err := json.Marshal(doc["limits"])
+	require.NoError(t, err)
+	assert.JSONEq(t, `[
+		{"name": "task:greet", "rate": "100/m", "burst": null, "tasks": ["greet"], "queues": []},
+		{"name": "task:sample", "rate": "2/h", "burst": 2, "tasks": ["sample"], "queues": []},
+		{"name": "queue:mail", "rate": "500/m", "burst": null, "tasks": [], "queues": ["mail"]},
+		{"name": "stripe", "rate": "100/m", "burst": null, "tasks": ["greet", "other"], "queues": []}
+	]`, string(limits))
 }
 
 func TestServePostsTheJobsOfATaskWithAURL(t *testing.T) {
@@ -262,7 +288,7 @@ func TestServeRefusesWhatItCannotRun(t *testing.T) {
 		args                []string
 	}{
 		{"no tasks", "tasks: {other: {elsewhere: true}}\n", "no task runs here: add one", exitFailure, nil},
-		{"a folder that is not there", "tasks: {t: {exec: {command: [\"true\"]}}}\n", "its folder cannot be used", exitFailure, []string{"--database", "sqlite:/nowhere/at/all/weir.db"}},
+		{"a folder that is not there", "tasks: {t: {exec: {command: [\"true\"]}}}\n", "there is no folder /nowhere/at/all: make it", exitFailure, []string{"--database", "sqlite:/nowhere/at/all/weir.db"}},
 		{"a schema that is not there", "migrate: check\ntasks: {t: {exec: {command: [\"true\"]}}}\n", "weir migrate up", exitFailure, nil},
 		{"a log level", "tasks: {t: {exec: {command: [\"true\"]}}}\n", `--log-level "loud": use debug, info, warn or error`, exitUsage, []string{"--log-level", "loud"}},
 		{"a log format", "tasks: {t: {exec: {command: [\"true\"]}}}\n", `--log-format "xml": use text or json`, exitUsage, []string{"--log-format", "xml"}},

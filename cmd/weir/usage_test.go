@@ -1,6 +1,7 @@
 package main
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -18,11 +19,23 @@ func TestWrongUsageEndsWithTwoAndSaysWhatIsRight(t *testing.T) {
 		{[]string{"serv"}, `weir: unknown command "serv": did you mean "serve"?`},
 		{[]string{"jobs"}, "weir: jobs: name a command: cancel, list, retry, show"},
 		{[]string{"jobs", "lst"}, `weir: jobs: unknown command "lst": did you mean "list"?`},
-		{[]string{"jobs", "list", "--stat", "running"}, "weir: jobs list: unknown flag: --stat: see weir jobs list --help"},
+		{[]string{"jobs", "list", "--stat", "running"}, "weir: jobs list: unknown flag --stat: did you mean --state?"},
+		{[]string{"jobs", "list", "--nonsense"}, "weir: jobs list: unknown flag --nonsense: see weir jobs list --help"},
+		{[]string{"jobs", "list", "-z"}, "weir: jobs list: unknown shorthand flag: 'z' in -z: see weir jobs list --help"},
+		{[]string{"jobs", "list", "--databse", "x"}, "weir: jobs list: unknown flag --databse: did you mean --database?"},
+		{[]string{"jobs", "list", "--json=maybe"}, `weir: jobs list: --json "maybe": use true or false`},
+		{[]string{"jobs", "list", "--state", ""}, "weir: jobs list: --state is empty: give it a value, or leave it out"},
+		{[]string{"jobs", "list", "--state", "running,"}, `state "": use pending`},
+		{[]string{"jobs", "list", "-c", ""}, "weir: jobs list: -c is empty: name a file, or leave it out"},
+		{[]string{"jobs", "list", "weir.yaml"}, `weir: jobs list: "weir.yaml" is one argument too many: name a file by -c, as in: weir jobs list -c weir.yaml`},
+		{[]string{"serve", "a.yml"}, `weir: serve: "a.yml" is one argument too many: name a file by -c, as in: weir serve -c a.yml`},
+		{[]string{"help", "enqeue"}, `weir: unknown command "enqeue": did you mean "enqueue"?`},
+		{[]string{"help", "jobs", "lst"}, `weir: jobs: unknown command "lst": did you mean "list"?`},
+		{[]string{"help", "jobs", "list", "all"}, `weir: jobs list: "all" is one argument too many: it has no commands of its own`},
 		{[]string{"jobs", "list", "extra"}, `weir: jobs list: "extra" is one argument too many`},
 		{[]string{"jobs", "list", "--limit", "0"}, "weir: jobs list: --limit 0: use 1 to 10000"},
 		{[]string{"jobs", "list", "--limit", "10001"}, "weir: jobs list: --limit 10001: use 1 to 10000"},
-		{[]string{"jobs", "list", "--limit", "ten"}, `weir: jobs list: invalid argument "ten" for "--limit" flag`},
+		{[]string{"jobs", "list", "--limit", "ten"}, `weir: jobs list: --limit "ten": use a whole number, in plain digits`},
 		{[]string{"jobs", "list", "--state", "dead"}, `weir: state "dead": use pending`},
 		{[]string{"jobs", "list", "--task", ""}, "weir: jobs list: --task is empty: give it a value, or leave it out"},
 		{[]string{"jobs", "list", "--cursor", "xyz"}, `cursor "xyz"`},
@@ -41,7 +54,9 @@ func TestWrongUsageEndsWithTwoAndSaysWhatIsRight(t *testing.T) {
 		{[]string{"enqueue", "a", "b"}, `"b" is one argument too many`},
 		{[]string{"enqueue", "t", "--args", "{to: me}"}, "--args \"{to: me}\" is not JSON: quote it for the shell"},
 		{[]string{"enqueue", "t", "--priority", "101"}, `task "t": priority 101: use -100 (last) to 100 (first)`},
-		{[]string{"enqueue", "t", "--delay", "30"}, "missing unit"},
+		{[]string{"enqueue", "t", "--delay", "30"}, `weir: enqueue: --delay "30": write a time with its unit (s, m or h), as in 30s or 1h30m`},
+		{[]string{"enqueue", "t", "--count", "1e3"}, `weir: enqueue: --count "1e3": use a whole number, in plain digits`},
+		{[]string{"enqueue", "t", "--count", "99999999999999999999"}, `weir: enqueue: --count "99999999999999999999": it is too great`},
 		{[]string{"enqueue", "t", "--delay", "-5s"}, "--delay -5s: use 0 or more"},
 		{[]string{"enqueue", "t", "--delay", "5s", "--at", "2026-03-01T09:00:00Z"}, "--delay with --at: give one of the two"},
 		{[]string{"enqueue", "t", "--at", "tomorrow"}, `--at "tomorrow": write the time in RFC 3339`},
@@ -55,9 +70,11 @@ func TestWrongUsageEndsWithTwoAndSaysWhatIsRight(t *testing.T) {
 		{[]string{"limits", "set", "stripe"}, "limits set: name a limit and a rate, as in: weir limits set NAME RATE"},
 		{[]string{"limits", "set", "stripe", "1/s", "2/s"}, `"2/s" is one argument too many`},
 		{[]string{"limits", "set", "stripe", "1/s", "--for", "0"}, "--for 0s: use a time above 0, or leave it out for one without an end"},
-		{[]string{"limits", "set", "stripe", "1/s", "--for", "1d"}, "unknown unit"},
+		{[]string{"limits", "set", "stripe", "1/s", "--for", "1d"}, `limits set: --for "1d": write a time with its unit (s, m or h)`},
+		{[]string{"limits", "set", "stripe", "1/mo"}, `limit "stripe": rate "1/mo": unknown period "mo"`},
+		{[]string{"limits", "set", "stripe", "1/s", "--burst", "0"}, `limit "stripe": burst 0: use a whole number from 1 to 1000000000`},
 		{[]string{"limits", "set", "stripe", "1/s", "--for", "900000h"}, `limit "stripe": for 900000h0m0s: use up to a hundred years`},
-		{[]string{"limits", "set", "stripe", "1/s", "--burst", "many"}, "invalid argument"},
+		{[]string{"limits", "set", "stripe", "1/s", "--burst", "many"}, `limits set: --burst "many": use a whole number, in plain digits`},
 		{[]string{"limits", "set", "stripe", "1/s", "--reason", ""}, "--reason is empty"},
 		{[]string{"limits", "set", "stripe", "1/s", "--reason", strings.Repeat("x", 1001)}, "reason of 1001 bytes: use up to 1000 bytes"},
 		{[]string{"limits", "pause"}, "limits pause: name one limit, as limits list shows it, as in: weir limits pause NAME"},
@@ -90,9 +107,88 @@ func TestWrongUsageEndsWithTwoAndSaysWhatIsRight(t *testing.T) {
 	}
 }
 
+// A database that the call names in no known way is wrong usage of every
+// command that takes one; where a file names it, the file has a fault.
+func TestADatabaseOfNoKnownFormIsWrongUsageOfEveryCommand(t *testing.T) {
+	t.Parallel()
+	const id = "018f2f5e-0000-7000-8000-000000000000"
+	for _, args := range [][]string{
+		{"enqueue", "t"},
+		{"enqueue", "--stdin"},
+		{"jobs", "list"},
+		{"jobs", "show", id},
+		{"jobs", "cancel", id},
+		{"jobs", "retry", id},
+		{"dlq", "list"},
+		{"dlq", "show", "1"},
+		{"dlq", "stats"},
+		{"dlq", "replay", "1"},
+		{"dlq", "purge", "1"},
+		{"limits", "list"},
+		{"limits", "show", "l"},
+		{"limits", "set", "l", "1/s"},
+		{"limits", "unset", "l"},
+		{"limits", "pause", "l"},
+		{"limits", "resume", "l"},
+		{"queues", "list"},
+		{"queues", "pause", "q"},
+		{"queues", "resume", "q"},
+		{"schedules", "list"},
+		{"schedules", "run", "s"},
+		{"schedules", "pause", "s"},
+		{"schedules", "resume", "s"},
+		{"tasks", "list"},
+		{"migrate", "up"},
+		{"migrate", "status"},
+		{"migrate", "down", "--yes"},
+		{"bench"},
+		{"serve", "-c", file(t, "tasks: {t: {exec: {command: [\"true\"]}}}\n")},
+	} {
+		const want = `database "nofile.db": no such form: use sqlite:PATH or postgres://USER@HOST/NAME` + "\n"
+		r := call{}.run(append(slices.Clone(args), "--database", "nofile.db")...)
+		assert.Equal(t, exitUsage, r.code, "%v", args)
+		assert.Equal(t, "weir: --database: "+want, r.err, "%v", args)
+		r = call{env: map[string]string{"WEIR_DATABASE": "nofile.db"}}.run(args...)
+		assert.Equal(t, exitUsage, r.code, "%v", args)
+		assert.Equal(t, "weir: $WEIR_DATABASE: "+want, r.err, "%v", args)
+	}
+	r := call{}.run("jobs", "list", "-c", file(t, "database: nofile.db\n"))
+	assert.Equal(t, exitFailure, r.code)
+	assert.Contains(t, r.err, `W130 database: database "nofile.db": no such form`)
+}
+
+func TestAFlagWithoutItsValueIsWrongUsage(t *testing.T) {
+	t.Parallel()
+	for want, args := range map[string][]string{
+		"weir: enqueue: flag needs an argument: --timeout: see weir enqueue --help\n":     {"enqueue", "t", "--timeout"},
+		"weir: jobs list: --database is empty: give it a value, or leave it out\n":        {"jobs", "list", "--database", ""},
+		"weir: serve: --log-level is empty: give it a value, or leave it out\n":           {"serve", "-c", file(t, goodFile), "--log-level", ""},
+		"weir: jobs list: flag needs an argument: 'c' in -c: see weir jobs list --help\n": {"jobs", "list", "-c"},
+	} {
+		r := call{}.run(args...)
+		assert.Equal(t, exitUsage, r.code, "%v", args)
+		assert.Equal(t, want, r.err, "%v", args)
+	}
+}
+
+func TestWrongUsageDoesNothing(t *testing.T) {
+	t.Parallel()
+	b := sqlite(t)
+	id := strings.TrimSpace(b.ok(t, "enqueue", "t"))
+	r := b.run("jobs", "cancel", id, "018f2f5e-0000-7000-8000-000000000000", "abc")
+	assert.Equal(t, exitUsage, r.code)
+	assert.Equal(t, `weir: jobs cancel: job "abc": not a UUID: write one as in "018f2f5e-0000-7000-8000-000000000000"`+"\n", r.err)
+	assert.Empty(t, r.out)
+	assert.Equal(t, "waiting", b.json(t, "jobs", "show", id)["state"])
+
+	r = b.run("jobs", "cancel", id, "018f2f5e-0000-7000-8000-000000000000")
+	assert.Equal(t, exitFailure, r.code, "what could be done was done")
+	assert.Equal(t, id+" cancelled\n", r.out)
+}
+
 func TestHelpIsOnStandardOutputAndASuccess(t *testing.T) {
 	t.Parallel()
-	for _, args := range [][]string{{}, {"--help"}, {"help", "jobs"}, {"jobs", "list", "--help"}, {"enqueue", "-h"}, {"completion", "bash"}} {
+	for _, args := range [][]string{{}, {"--help"}, {"help"}, {"help", "jobs"}, {"help", "jobs", "list"}, {"jobs", "list", "--help"}, {"enqueue", "-h"}, {"completion", "bash"}} {
 		r := call{}.run(args...)
 		assert.Equal(t, exitOK, r.code, "%v", args)
 		assert.NotEmpty(t, r.out, "%v", args)

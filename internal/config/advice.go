@@ -4,10 +4,12 @@ import (
 	"fmt"
 	"math/bits"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
 	"github.com/weirq/weir/bucket"
+	"github.com/weirq/weir/internal/store"
 	"github.com/weirq/weir/internal/target"
 )
 
@@ -55,9 +57,9 @@ func (f *File) Budgets() []Budget {
 }
 
 // Warnings lists what a file without faults says and hardly means. It looks
-// for the commands' programs on this machine.
+// for the commands' programs and the database's folder on this machine.
 func (f *File) Warnings() []Finding {
-	var out []Finding
+	out := f.unused()
 	for _, b := range f.Budgets() {
 		if b.Limit.Narrow() {
 			out = append(out, Finding{
@@ -79,6 +81,24 @@ func (f *File) Warnings() []Finding {
 		out = append(out, f.Limits[i].namedTwice()...)
 	}
 	inOrder(out)
+	return out
+}
+
+// unused names what the file as a whole leaves without use.
+func (f *File) unused() []Finding {
+	var out []Finding
+	if !f.Runs() {
+		out = append(out, Finding{
+			Code: NothingRuns, Place: Place{File: f.Path},
+			Message: "no task runs here", Mend: `add one, as in tasks: {hello: {exec: {command: ["./hello.sh"]}}}`,
+		})
+	}
+	if folder := store.MissingFolder(f.Database); folder != "" {
+		out = append(out, Finding{Code: NoFolder, Place: f.databaseAt, Message: "there is no folder " + strconv.Quote(folder), Mend: "make it, as with mkdir -p"})
+	}
+	if f.Listen != "" {
+		out = append(out, Finding{Code: Ignored, Place: f.listenAt, Message: "listen " + quote(f.Listen) + " is ignored: this version has no HTTP server", Mend: "leave it out"})
+	}
 	return out
 }
 

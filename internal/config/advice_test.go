@@ -3,6 +3,7 @@ package config
 import (
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -44,6 +45,28 @@ func TestTheShareSaysWhatLatenessCosts(t *testing.T) {
 	budgets := f.Budgets()
 	assert.InDelta(t, 0.998, budgets[0].Share(2*time.Millisecond), 0.0005)
 	assert.InDelta(t, 1, budgets[1].Share(2*time.Millisecond), 0)
+}
+
+func TestAFileAsAWholeIsLookedAtToo(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	for content, want := range map[string][]string{
+		"":                                {`weir.yaml: W206 no task runs here: add one, as in tasks: {hello: {exec: {command: ["./hello.sh"]}}}`},
+		"tasks: {t: {elsewhere: true}}\n": {`weir.yaml: W206 no task runs here: add one, as in tasks: {hello: {exec: {command: ["./hello.sh"]}}}`},
+		"tasks: {t: {exec: {command: [\"true\"]}}}\ndatabase: sqlite:none/weir.db\nlisten: 127.0.0.1:8377\n": {
+			`weir.yaml:2:11: W207 database: there is no folder "` + dir + `/none": make it, as with mkdir -p`,
+			`weir.yaml:3:9: W208 listen: listen "127.0.0.1:8377" is ignored: this version has no HTTP server: leave it out`,
+		},
+		"tasks: {t: {exec: {command: [\"true\"]}}}\ndatabase: sqlite:weir.db\n": nil,
+	} {
+		f, err := Parse(filepath.Join(dir, "weir.yaml"), []byte(content))
+		require.NoError(t, err)
+		var got []string
+		for _, w := range f.Warnings() {
+			got = append(got, strings.TrimPrefix(w.Error(), dir+"/"))
+		}
+		assert.Equal(t, want, got, "%s", content)
+	}
 }
 
 func TestAWarningSaysWhatAFileHardlyMeans(t *testing.T) {

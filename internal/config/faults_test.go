@@ -361,6 +361,14 @@ func TestEachFaultHasItsCodePlaceKeyTextAndMend(t *testing.T) {
 			`weir.yaml:1:11: W130 database: database "weir.db": no such form: use sqlite:PATH or postgres://USER@HOST/NAME`,
 		},
 		{
+			"a schema of the server's own", "database: postgres://h/d?schema=pg_weir\n",
+			`weir.yaml:1:11: W130 database: database "postgres://h/d?schema=pg_weir": schema "pg_weir" is the server's own: use another name, as in ?schema=weir`,
+		},
+		{
+			"a parameter that SQLite does not know", "database: sqlite:weir.db?_sink=full\n",
+			`weir.yaml:1:11: W130 database: database "sqlite:weir.db?_sink=full": unknown parameter "_sink": use one of SQLite's, as in ?_pragma=cache_size(-8000)`,
+		},
+		{
 			"another strategy", "strategy: leaky_bucket\n",
 			`weir.yaml:1:11: W131 strategy: strategy "leaky_bucket": use "token_bucket", or leave it out`,
 		},
@@ -609,7 +617,7 @@ func TestCodesAreNamedOnce(t *testing.T) {
 	for _, c := range []Code{
 		Unreadable, BadYAML, TooBig, DuplicateKey, BadAlias, UnknownKey, WrongType, NotServed, MissingKey, BadRate, BadBurst, BadExcess,
 		BadDefer, BadName, ReservedName, BadDuration, BadNumber, BadBackoff, BadDatabase, BadStrategy, BadCommand, NoTarget, SeveralTargets,
-		BadMigrate, BadURL, BadHeader, UnknownTask, UnknownQueue, CoversNone, NarrowBurst, NoProgram, NoEffect, NamedTwice, IdleRate,
+		BadMigrate, BadURL, BadHeader, UnknownTask, UnknownQueue, CoversNone, NarrowBurst, NoProgram, NoEffect, NamedTwice, IdleRate, NothingRuns, NoFolder, Ignored,
 	} {
 		assert.False(t, seen[c], "%s", c)
 		seen[c] = true

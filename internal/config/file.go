@@ -1,8 +1,10 @@
 package config
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/weirq/weir/scheduler"
@@ -24,6 +26,8 @@ type File struct {
 	Queues        []Queue
 	Limits        []Limit
 	Schedules     []Schedule
+
+	databaseAt, listenAt Place
 }
 
 // A Task is one entry of "tasks".
@@ -130,9 +134,11 @@ func Parse(path string, data []byte) (*File, error) {
 
 func (r *reader) readFile(f *File, root *node) {
 	s := r.section("", root)
-	f.Database = s.database(f.Dir)
+	f.Database, f.databaseAt = s.database(f.Dir)
 	f.Migrate = s.migrate()
-	f.Listen, _, _ = s.text("listen", "an address, as in 127.0.0.1:8377")
+	if text, n, ok := s.text("listen", "an address, as in 127.0.0.1:8377"); ok {
+		f.Listen, f.listenAt = text, s.place(n.position, "listen")
+	}
 	s.strategy()
 	if n, _, ok := s.whole("concurrency", BadNumber, 1, maxConcurrency); ok {
 		f.Concurrency = int(n)
@@ -192,14 +198,28 @@ func (r *reader) place(at position, key string) Place {
 	return Place{r.file, at.line, at.column, key}
 }
 
-// QueueOf says where the jobs of a task wait: "" where the file does not say.
-func (f *File) QueueOf(task string) string {
+// Task is the file's entry of a task; nil where it has none.
+func (f *File) Task(name string) *Task {
 	for i := range f.Tasks {
-		if f.Tasks[i].Name == task {
-			return f.Tasks[i].Queue
+		if f.Tasks[i].Name == name {
+			return &f.Tasks[i]
 		}
 	}
-	return ""
+	return nil
+}
+
+// NoTask says that the file has no such task, and which one was perhaps meant.
+func (f *File) NoTask(name string) string {
+	text := fmt.Sprintf("task %s is not in %s", quote(name), f.Path)
+	if near := Nearest(name, f.taskNames()); near != "" {
+		text += fmt.Sprintf(" (did you mean %q?)", near)
+	}
+	return text
+}
+
+// Runs tells whether serve has something to do with the file.
+func (f *File) Runs() bool {
+	return slices.ContainsFunc(f.Tasks, func(t Task) bool { return t.Here() })
 }
 
 func (r Rate) String() string {

@@ -119,9 +119,10 @@ func TestAFileSaysWhatItSays(t *testing.T) {
 
 	assert.True(t, card.Elsewhere)
 	assert.Nil(t, card.Exec)
-	assert.Equal(t, "payments", f.QueueOf("charge_card"))
-	assert.Empty(t, f.QueueOf("resize"))
-	assert.Empty(t, f.QueueOf("unheard of"))
+	assert.Equal(t, "payments", f.Task("charge_card").Queue)
+	assert.Nil(t, f.Task("unheard of"))
+	assert.Equal(t, `task "charge_crad" is not in weir.yaml (did you mean "charge_card"?)`, strings.ReplaceAll(f.NoTask("charge_crad"), dir+"/", ""))
+	assert.Equal(t, `task "unheard of" is not in weir.yaml`, strings.ReplaceAll(f.NoTask("unheard of"), dir+"/", ""))
 
 	require.Len(t, f.Queues, 3)
 	assert.Equal(t, "500/m", f.Queues[0].Rate.String())
@@ -183,7 +184,9 @@ func TestAFileThatSaysNothingLeavesAllToTheDefaults(t *testing.T) {
 		assert.Empty(t, f.Tasks)
 		assert.Empty(t, f.Database)
 		assert.Empty(t, f.Options())
-		assert.Empty(t, f.Warnings())
+		if warnings := f.Warnings(); assert.Len(t, warnings, 1) {
+			assert.Equal(t, NothingRuns, warnings[0].Code)
+		}
 	}
 }
 

@@ -65,6 +65,9 @@ const (
 	NoEffect    Code = "W203" // a key of a task that another process runs
 	NamedTwice  Code = "W204"
 	IdleRate    Code = "W205" // a rate of a list that another one makes superfluous
+	NothingRuns Code = "W206" // serve would have nothing to do
+	NoFolder    Code = "W207" // the database's folder is not there
+	Ignored     Code = "W208" // a key that this version reads and does not use
 )
 
 // A Place is where in a file something stands.

@@ -85,10 +85,8 @@ func (s *section) empty(key string) bool {
 
 // declare proposes a name that was probably meant, or to declare this one.
 func declare(name string, known []string, how string) string {
-	for _, k := range known {
-		if d := distance(name, k); d <= max(1, len(k)/3) {
-			return fmt.Sprintf("did you mean %q? Else declare it %s", k, how)
-		}
+	if near := Nearest(name, known); near != "" {
+		return fmt.Sprintf("did you mean %q? Else declare it %s", near, how)
 	}
 	return "declare it " + how
 }

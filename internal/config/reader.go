@@ -278,7 +278,7 @@ func (s *section) end() {
 		}
 		mend := s.misplaced[e.key]
 		if mend == "" {
-			mend = didYouMean(e.key, s.known)
+			mend = DidYouMean(e.key, s.known)
 		}
 		s.fault(UnknownKey, e.at, join(s.path, e.key), fmt.Sprintf("unknown key %s", quote(e.key)), mend)
 	}

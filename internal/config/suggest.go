@@ -6,16 +6,24 @@ import (
 	"strings"
 )
 
-// didYouMean proposes the known key that was probably meant, or lists all.
-func didYouMean(key string, known []string) string {
-	best, nearest := "", len(key)
+// Nearest is the known word that was probably meant; "" where none is near.
+func Nearest(word string, known []string) string {
+	best, nearest := "", len(word)
 	for _, k := range known {
-		if d := distance(strings.ToLower(strings.ReplaceAll(key, "-", "_")), k); d < nearest {
+		if d := distance(word, k); d < nearest {
 			best, nearest = k, d
 		}
 	}
-	if best != "" && nearest <= max(1, len(best)/3) {
-		return fmt.Sprintf("did you mean %q?", best)
+	if nearest <= max(1, len(best)/3) {
+		return best
+	}
+	return ""
+}
+
+// DidYouMean proposes the known key that was probably meant, or lists all.
+func DidYouMean(key string, known []string) string {
+	if near := Nearest(strings.ToLower(strings.ReplaceAll(key, "-", "_")), known); near != "" {
+		return fmt.Sprintf("did you mean %q?", near)
 	}
 	if len(known) == 0 {
 		return "remove it"

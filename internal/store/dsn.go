@@ -3,6 +3,7 @@ package store
 import (
 	"fmt"
 	"net/url"
+	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -76,6 +77,24 @@ func ResolveDSN(dsn, dir string) (string, error) {
 	return resolved, nil
 }
 
+// MissingFolder is the folder of a SQLite database that is not there; "" where
+// it is, or for another database.
+func MissingFolder(dsn string) string {
+	t, err := parseDSN(dsn)
+	if err != nil || t.dialect != SQLite {
+		return ""
+	}
+	return t.missingFolder()
+}
+
+func (t target) missingFolder() string {
+	folder := filepath.Dir(t.path)
+	if info, err := os.Stat(folder); err == nil && info.IsDir() {
+		return ""
+	}
+	return folder
+}
+
 // parseDSN reads a DSN. A relative path counts from where the process is.
 func parseDSN(dsn string) (target, error) {
 	t, err := readDSN(dsn)
@@ -132,6 +151,9 @@ func readSQLite(rest string) (t target, problem, mend string) {
 	case strings.Contains(path, ":memory:") || params.Get("mode") == "memory":
 		return target{}, "in memory its readers and its writer would not see each other", "name a file, as in sqlite:weir.db"
 	}
+	if problem, mend = checkSQLiteParams(params); problem != "" {
+		return target{}, problem, mend
+	}
 	return target{dialect: SQLite, path: path, query: query, params: params}, "", ""
 }
 
@@ -145,8 +167,13 @@ func readPostgres(dsn string) (t target, problem, mend string) {
 		return target{}, "its parameters cannot be read", useEscape
 	}
 	schema := q.Get("schema")
-	if schema != "" && !schemaName.MatchString(schema) {
+	switch {
+	case schema == "" && q.Has("schema"):
+		return target{}, "schema is empty", "name one, as in ?schema=weir, or leave it out"
+	case schema != "" && !schemaName.MatchString(schema):
 		return target{}, fmt.Sprintf("schema %q", schema), "use lower-case letters, digits and _, as in ?schema=weir"
+	case strings.HasPrefix(schema, "pg_") || schema == "information_schema":
+		return target{}, fmt.Sprintf("schema %q is the server's own", schema), "use another name, as in ?schema=weir"
 	}
 	q.Del("schema")
 	// Without it a statement with arguments takes two round trips, which a
@@ -156,6 +183,9 @@ func readPostgres(dsn string) (t target, problem, mend string) {
 		q.Set("connect_timeout", "10")
 	}
 	u.RawQuery = q.Encode()
+	if problem, mend = checkPostgresParams(u.String()); problem != "" {
+		return target{}, problem, mend
+	}
 	return target{dialect: Postgres, dsn: u.String(), shown: RedactDSN(dsn), schema: schema}, "", ""
 }
 

@@ -3,6 +3,7 @@ package store_test
 import (
 	"context"
 	"database/sql"
+	"fmt"
 	"maps"
 	"net/url"
 	"os"
@@ -46,16 +47,16 @@ func TestADSNOfSQLiteNamesAFile(t *testing.T) {
 
 func TestAPathOfADSNCountsFromAFolderAndStaysTheSameFile(t *testing.T) {
 	for dsn, want := range map[string]struct{ dsn, path string }{
-		"sqlite:weir.db":                              {"sqlite:/srv/mail/weir.db", "/srv/mail/weir.db"},
-		"sqlite:../weir.db":                           {"sqlite:/srv/weir.db", "/srv/weir.db"},
-		"sqlite:///var/lib/weir.db":                   {"sqlite:/var/lib/weir.db", "/var/lib/weir.db"},
-		"sqlite:weir.db?_pragma=synchronous(1)&a=%20": {"sqlite:/srv/mail/weir.db?_pragma=synchronous(1)&a=%20", "/srv/mail/weir.db"},
-		"sqlite:what?.db":                             {"sqlite:/srv/mail/what?.db", "/srv/mail/what?.db"},
-		"sqlite:50%.db":                               {"sqlite:/srv/mail/50%.db", "/srv/mail/50%.db"},
-		"sqlite:file:a%20b.db?cache=private":          {"sqlite:/srv/mail/a b.db?cache=private", "/srv/mail/a b.db"},
-		"sqlite:file:a%3Fb=c%25.db":                   {"sqlite:file:/srv/mail/a%3Fb=c%25.db", "/srv/mail/a?b=c%.db"},
-		"postgres://u:p@h/d?schema=weir":              {"postgres://u:p@h/d?schema=weir", ""},
-		"postgresql:///d?host=/run/postgresql":        {"postgresql:///d?host=/run/postgresql", ""},
+		"sqlite:weir.db":                                  {"sqlite:/srv/mail/weir.db", "/srv/mail/weir.db"},
+		"sqlite:../weir.db":                               {"sqlite:/srv/weir.db", "/srv/weir.db"},
+		"sqlite:///var/lib/weir.db":                       {"sqlite:/var/lib/weir.db", "/var/lib/weir.db"},
+		"sqlite:weir.db?_pragma=synchronous(1)&mode=%72w": {"sqlite:/srv/mail/weir.db?_pragma=synchronous(1)&mode=%72w", "/srv/mail/weir.db"},
+		"sqlite:what?.db":                                 {"sqlite:/srv/mail/what?.db", "/srv/mail/what?.db"},
+		"sqlite:50%.db":                                   {"sqlite:/srv/mail/50%.db", "/srv/mail/50%.db"},
+		"sqlite:file:a%20b.db?cache=private":              {"sqlite:/srv/mail/a b.db?cache=private", "/srv/mail/a b.db"},
+		"sqlite:file:a%3Fb=c%25.db":                       {"sqlite:file:/srv/mail/a%3Fb=c%25.db", "/srv/mail/a?b=c%.db"},
+		"postgres://u:p@h/d?schema=weir":                  {"postgres://u:p@h/d?schema=weir", ""},
+		"postgresql:///d?host=/run/postgresql":            {"postgresql:///d?host=/run/postgresql", ""},
 	} {
 		resolved, err := store.ResolveDSN(dsn, "/srv/mail")
 		require.NoError(t, err, dsn)
@@ -108,30 +109,39 @@ func TestADSNThatIsNoneIsRefusedWithTheMendAndWithoutItsPassword(t *testing.T) {
 	const forms = `use sqlite:PATH or postgres://USER@HOST/NAME`
 	const memory = `: in memory its readers and its writer would not see each other: name a file, as in sqlite:weir.db`
 	for dsn, want := range map[string]string{
-		"":                                  `database "": no such form: ` + forms,
-		"weir.db":                           `database "weir.db": no such form: ` + forms,
-		"sqlite:":                           `database "sqlite:": no such form: ` + forms,
-		"sqlite3:weir.db":                   `database "sqlite3:weir.db": unknown kind "sqlite3": ` + forms,
-		"mysql://root:secret@h/d":           `database "mysql://root:xxxxx@h/d": unknown kind "mysql": ` + forms,
-		"host=h password=secret dbname=d":   `database "...": no such form: ` + forms,
-		"host=h password=secret:x dbname=d": `database "...": no such form: ` + forms,
-		"POSTGRES://u:secret@h/d":           `database "postgres://u:xxxxx@h/d": unknown kind "POSTGRES": ` + forms,
-		"postgres:u:secret@h/d":             `database "...": not a URL: ` + forms,
-		"postgres:/d?password=secret":       `database "postgres:/d?password=xxxxx": not a URL: ` + forms,
-		"postgres://u:secret":               `database "postgres://...": not a URL: ` + forms,
-		"postgres://u:p@secret%zz@h/d":      `database "postgres://...": not a URL: ` + forms,
-		"postgres://u:secret@h/d?a;b=1":     `database "postgres://u:xxxxx@h/d": its parameters cannot be read: separate them by &, and write % as %25`,
-		"postgres://u:secret@h/d?a=%zz":     `database "postgres://u:xxxxx@h/d": its parameters cannot be read`,
-		"postgres://h/d?schema=Weir":        `database "postgres://h/d?schema=Weir": schema "Weir": use lower-case letters, digits and _, as in ?schema=weir`,
-		`postgres://h/d?schema=a";drop`:     `its parameters cannot be read`,
-		`postgres://h/d?schema=a"b`:         `: schema "a\"b": use lower-case letters`,
-		"postgres://h/d?schema=1a":          `: schema "1a": use lower-case letters`,
-		"sqlite::memory:":                   `database "sqlite::memory:"` + memory,
-		"sqlite:file::memory:?cache=shared": memory,
-		"sqlite:weir.db?mode=memory":        memory,
-		"sqlite:?cache=private":             `database "sqlite:?cache=private": no file: name one, as in sqlite:weir.db`,
-		"sqlite:w.db?a=%zz":                 `database "sqlite:w.db?a=%zz": its parameters cannot be read: separate them by &, and write % as %25`,
-		"sqlite:file:%zz.db":                `database "sqlite:file:%zz.db": not a URI: write % as %25`,
+		"":                                         `database "": no such form: ` + forms,
+		"weir.db":                                  `database "weir.db": no such form: ` + forms,
+		"sqlite:":                                  `database "sqlite:": no such form: ` + forms,
+		"sqlite3:weir.db":                          `database "sqlite3:weir.db": unknown kind "sqlite3": ` + forms,
+		"mysql://root:secret@h/d":                  `database "mysql://root:xxxxx@h/d": unknown kind "mysql": ` + forms,
+		"host=h password=secret dbname=d":          `database "...": no such form: ` + forms,
+		"host=h password=secret:x dbname=d":        `database "...": no such form: ` + forms,
+		"POSTGRES://u:secret@h/d":                  `database "postgres://u:xxxxx@h/d": unknown kind "POSTGRES": ` + forms,
+		"postgres:u:secret@h/d":                    `database "...": not a URL: ` + forms,
+		"postgres:/d?password=secret":              `database "postgres:/d?password=xxxxx": not a URL: ` + forms,
+		"postgres://u:secret":                      `database "postgres://...": not a URL: ` + forms,
+		"postgres://u:p@secret%zz@h/d":             `database "postgres://...": not a URL: ` + forms,
+		"postgres://u:secret@h/d?a;b=1":            `database "postgres://u:xxxxx@h/d": its parameters cannot be read: separate them by &, and write % as %25`,
+		"postgres://u:secret@h/d?a=%zz":            `database "postgres://u:xxxxx@h/d": its parameters cannot be read`,
+		"postgres://h/d?schema=Weir":               `database "postgres://h/d?schema=Weir": schema "Weir": use lower-case letters, digits and _, as in ?schema=weir`,
+		`postgres://h/d?schema=a";drop`:            `its parameters cannot be read`,
+		`postgres://h/d?schema=a"b`:                `: schema "a\"b": use lower-case letters`,
+		"postgres://h/d?schema=1a":                 `: schema "1a": use lower-case letters`,
+		"sqlite::memory:":                          `database "sqlite::memory:"` + memory,
+		"sqlite:file::memory:?cache=shared":        memory,
+		"sqlite:weir.db?mode=memory":               memory,
+		"sqlite:?cache=private":                    `database "sqlite:?cache=private": no file: name one, as in sqlite:weir.db`,
+		"sqlite:w.db?a=%zz":                        `database "sqlite:w.db?a=%zz": its parameters cannot be read: separate them by &, and write % as %25`,
+		"postgres://h/d?schema=":                   `schema is empty: name one, as in ?schema=weir, or leave it out`,
+		"postgres://h/d?schema=pg_catalog":         `schema "pg_catalog" is the server's own: use another name, as in ?schema=weir`,
+		"postgres://h/d?schema=pg_x":               `schema "pg_x" is the server's own`,
+		"postgres://h/d?schema=information_schema": `schema "information_schema" is the server's own`,
+		"postgres://u:secret@h/d?sslmode=maybe":    `its parameters cannot be used: wrong value for "sslmode": "maybe" is not supported`,
+		"postgres://u:secret@h:99999/d":            `its parameters cannot be used: wrong value for "port": `,
+		"sqlite:w.db?_journal_mod=wal":             `database "sqlite:w.db?_journal_mod=wal": unknown parameter "_journal_mod": use one of SQLite's, as in ?_pragma=cache_size(-8000)`,
+		"sqlite:w.db?mode=ro":                      `mode=ro: it would be read only: leave it out: Weir writes`,
+		"sqlite:w.db?immutable=1":                  `immutable=1: it would be read only`,
+		"sqlite:file:%zz.db":                       `database "sqlite:file:%zz.db": not a URI: write % as %25`,
 	} {
 		_, _, _, _, err := store.TargetForTest(dsn)
 		require.ErrorContains(t, err, want, dsn)
@@ -148,9 +158,7 @@ func TestADSNThatIsNoneIsRefusedWithTheMendAndWithoutItsPassword(t *testing.T) {
 func TestNoErrorOfADatabaseThatDoesNotAnswerShowsThePassword(t *testing.T) {
 	for _, dsn := range []string{
 		"postgres://u:secret@127.0.0.1:1/d?sslmode=disable&schema=s&connect_timeout=1",
-		"postgres://u:secret@127.0.0.1:1/d?sslmode=nonsense",
 		"postgres:///d?host=127.0.0.1&port=1&user=u&password=secret&sslmode=disable",
-		"postgres://u:secret@127.0.0.1:99999/d",
 	} {
 		_, err := store.Open(t.Context(), dsn, store.Options{Migrate: true})
 		require.ErrorContains(t, err, "database postgres://")
@@ -196,11 +204,61 @@ func TestAFileThatCannotBeUsedSaysSo(t *testing.T) {
 		require.NoFileExists(t, missing)
 	}
 	nowhere := filepath.Join(dir, "none", "w.db")
-	require.ErrorContains(t, open(nowhere, store.Options{Migrate: true}), "database sqlite:"+nowhere+": its folder cannot be used: ")
-	require.ErrorContains(t, open(dir, store.Options{Migrate: true}), "database sqlite:"+dir+": ")
+	require.EqualError(t, open(nowhere, store.Options{Migrate: true}), "database sqlite:"+nowhere+": there is no folder "+filepath.Dir(nowhere)+": make it, as with mkdir -p")
+	require.Equal(t, filepath.Dir(nowhere), store.MissingFolder("sqlite:"+nowhere))
+	require.Empty(t, store.MissingFolder("sqlite:"+missing))
+	require.Empty(t, store.MissingFolder("postgres://h/d"))
+	require.ErrorContains(t, open(dir, store.Options{Migrate: true}), "unable to open database file (14): name a file, not a folder, that this user may read and write")
 	text := filepath.Join(dir, "text.db")
 	require.NoError(t, os.WriteFile(text, []byte("this is no database, whatever its name says, is it?"), 0o600))
-	require.ErrorContains(t, open(text, store.Options{Migrate: true}), "file is not a database")
+	require.ErrorContains(t, open(text, store.Options{Migrate: true}), "file is not a database (26): it is a file of another kind: name one of SQLite's, or one that is not there yet, as in weir.db")
+}
+
+func TestAServerThatCannotBeUsedSaysWhatToMend(t *testing.T) {
+	db := storetest.Postgres(t)
+	server, err := url.Parse(db.DSN)
+	require.NoError(t, err)
+	for _, c := range []struct {
+		name   string
+		change func(u *url.URL, q url.Values)
+		want   string
+	}{
+		{"without TLS", func(_ *url.URL, q url.Values) { q.Set("sslmode", "require") }, "SSL is not enabled on the server: where the way to the server is safe without it, add ?sslmode=disable"},
+		{"where nothing listens", func(u *url.URL, _ url.Values) { u.Host = "127.0.0.1:1" }, "connection refused: nothing listens there: start the server, or correct its host and port"},
+		{"with a wrong password", func(u *url.URL, _ url.Values) { u.User = url.UserPassword("postgres", "wrong-secret") }, `password authentication failed for user "postgres" (28P01): correct the user or the password`},
+		{"without the database", func(u *url.URL, _ url.Values) { u.Path = "/nothing_there" }, `database "nothing_there" does not exist (3D000): create it, as with createdb, or correct its name`},
+		{"with a parameter of nobody", func(_ *url.URL, q url.Values) { q.Set("foo", "bar") }, `unrecognized configuration parameter "foo" (42704): correct the parameters behind the ?`},
+	} {
+		u := *server
+		q := u.Query()
+		c.change(&u, q)
+		u.RawQuery = q.Encode()
+		_, err := store.Open(t.Context(), u.String(), store.Options{Migrate: true})
+		require.ErrorContains(t, err, c.want, c.name)
+		require.NotContains(t, err.Error(), "wrong-secret")
+		require.Equal(t, err, store.Mended(err), "it is said once")
+	}
+}
+
+// coded is an error of SQLite.
+type coded int
+
+func (c coded) Code() int     { return int(c) }
+func (c coded) Error() string { return fmt.Sprintf("sqlite says %d", int(c)) }
+
+func TestAnErrorOfTheDatabaseSaysWhatToMendWhereThatIsKnown(t *testing.T) {
+	for code, want := range map[int]string{
+		8:        "list jobs: sqlite says 8: let this user write the file and its folder",
+		8 | 4<<8: "list jobs: sqlite says 1032: let this user write the file and its folder",
+		11:       "list jobs: sqlite says 11: it was damaged: take a backup, or what `sqlite3 FILE .recover` can still read",
+		13:       "list jobs: sqlite says 13: make room on the disk",
+		1:        "list jobs: sqlite says 1",
+	} {
+		err := fmt.Errorf("list jobs: %w", coded(code))
+		require.EqualError(t, store.Mended(err), want)
+		require.ErrorIs(t, store.Mended(err), coded(code))
+	}
+	require.NoError(t, store.Mended(nil))
 }
 
 // settings reads what a connection has.

@@ -37,7 +37,7 @@ func OpenForMigration(ctx context.Context, dsn string, create bool) (*Store, err
 	}
 	s := newStore(t)
 	if err := s.connect(ctx, 2, Options{Migrate: create}); err != nil {
-		return nil, errors.Join(err, s.Close())
+		return nil, errors.Join(Mended(err), s.Close())
 	}
 	return s, nil
 }
@@ -157,7 +157,7 @@ func (s *Store) MigrateDown(ctx context.Context) error {
 	}
 	defer unlock()
 	if _, err := p.Down(ctx); err != nil {
-		return fmt.Errorf("migrate %s down: %w", s, err)
+		return Mended(fmt.Errorf("migrate %s down: %w", s, err))
 	}
 	return nil
 }

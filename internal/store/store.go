@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -76,6 +75,14 @@ var ErrClosed = errors.New("the database was closed: open it again")
 
 // Open opens the database that dsn names (sqlite:PATH or postgres://...).
 func Open(ctx context.Context, dsn string, opts Options) (*Store, error) {
+	s, err := open(ctx, dsn, opts)
+	if err != nil {
+		return nil, Mended(err)
+	}
+	return s, nil
+}
+
+func open(ctx context.Context, dsn string, opts Options) (*Store, error) {
 	t, err := parseDSN(dsn)
 	if err != nil {
 		return nil, err
@@ -115,8 +122,8 @@ func (s *Store) connect(ctx context.Context, conns int, opts Options) error {
 				return fmt.Errorf("database sqlite:%s: %w: `weir serve` or `weir migrate up` creates it", s.target.path, ErrNoDatabase)
 			}
 		}
-		if _, err := os.Stat(filepath.Dir(s.target.path)); err != nil {
-			return fmt.Errorf("database sqlite:%s: its folder cannot be used: %w", s.target.path, err)
+		if folder := s.target.missingFolder(); folder != "" {
+			return fmt.Errorf("database sqlite:%s: there is no folder %s: make it, as with mkdir -p", s.target.path, folder)
 		}
 		dsn = s.target.sqliteURI(false)
 	}
