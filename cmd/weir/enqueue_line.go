@@ -12,7 +12,7 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/weirq/weir/internal/config"
+	"github.com/weirq/weir/internal/suggest"
 	"github.com/weirq/weir/queue"
 )
 
@@ -66,7 +66,7 @@ func (l *jobLine) read(text []byte) error {
 		into, known := members[name]
 		switch {
 		case !known:
-			return fmt.Errorf("unknown member %q: %s", name, config.DidYouMean(name, slices.Collect(maps.Keys(members))))
+			return fmt.Errorf("unknown member %q: %s", name, suggest.DidYouMean(name, slices.Collect(maps.Keys(members))))
 		case seen[name]:
 			return fmt.Errorf("member %q is there twice: keep one", name)
 		}

@@ -7,7 +7,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/weirq/weir/internal/config"
+	"github.com/weirq/weir/internal/suggest"
 )
 
 // flagError says what is wrong with a flag, and what is right.
@@ -15,7 +15,7 @@ func flagError(cmd *cobra.Command, err error) error {
 	help := "see " + cmd.CommandPath() + " --help"
 	if unknown, ok := errors.AsType[*pflag.NotExistError](err); ok && unknown.GetSpecifiedShortnames() == "" {
 		name := unknown.GetSpecifiedName()
-		if near := config.Nearest(name, flagNames(cmd)); near != "" {
+		if near := suggest.Nearest(name, flagNames(cmd)); near != "" {
 			return wrong(cmd, "unknown flag --%s: did you mean --%s?", name, near)
 		}
 		return wrong(cmd, "unknown flag --%s: %s", name, help)

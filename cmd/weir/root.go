@@ -6,7 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/weirq/weir/internal/config"
+	"github.com/weirq/weir/internal/suggest"
 )
 
 func (a *app) root() *cobra.Command {
@@ -85,7 +85,7 @@ func (a *app) oneOf(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil
 	}
-	if near := config.Nearest(args[0], names(cmd)); near != "" {
+	if near := suggest.Nearest(args[0], names(cmd)); near != "" {
 		return wrong(cmd, "unknown command %q: did you mean %q?", args[0], near)
 	}
 	if !cmd.HasAvailableSubCommands() {

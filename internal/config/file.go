@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/weirq/weir/internal/suggest"
 	"github.com/weirq/weir/scheduler"
 )
 
@@ -211,7 +212,7 @@ func (f *File) Task(name string) *Task {
 // NoTask says that the file has no such task, and which one was perhaps meant.
 func (f *File) NoTask(name string) string {
 	text := fmt.Sprintf("task %s is not in %s", quote(name), f.Path)
-	if near := Nearest(name, f.taskNames()); near != "" {
+	if near := suggest.Nearest(name, f.taskNames()); near != "" {
 		text += fmt.Sprintf(" (did you mean %q?)", near)
 	}
 	return text

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/weirq/weir/internal/suggest"
 	"github.com/weirq/weir/scheduler"
 )
 
@@ -85,7 +86,7 @@ func (s *section) empty(key string) bool {
 
 // declare proposes a name that was probably meant, or to declare this one.
 func declare(name string, known []string, how string) string {
-	if near := Nearest(name, known); near != "" {
+	if near := suggest.Nearest(name, known); near != "" {
 		return fmt.Sprintf("did you mean %q? Else declare it %s", near, how)
 	}
 	return "declare it " + how

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/weirq/weir/internal/suggest"
 	"github.com/weirq/weir/queue"
 )
 
@@ -278,7 +279,7 @@ func (s *section) end() {
 		}
 		mend := s.misplaced[e.key]
 		if mend == "" {
-			mend = DidYouMean(e.key, s.known)
+			mend = suggest.DidYouMean(e.key, s.known)
 		}
 		s.fault(UnknownKey, e.at, join(s.path, e.key), fmt.Sprintf("unknown key %s", quote(e.key)), mend)
 	}

@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	"github.com/lib/pq"
+
+	"github.com/weirq/weir/internal/suggest"
 )
 
 // sqliteParams are those of SQLite's URIs and of the driver. Neither refuses
@@ -23,7 +25,11 @@ func checkSQLiteParams(params url.Values) (problem, mend string) {
 	for _, name := range slices.Sorted(maps.Keys(params)) {
 		switch value := params.Get(name); {
 		case !slices.Contains(sqliteParams, name):
-			return fmt.Sprintf("unknown parameter %q", name), "use one of SQLite's, as in ?_pragma=cache_size(-8000)"
+			mend = "use one of SQLite's, as in ?_pragma=cache_size(-8000)"
+			if near := suggest.Nearest(name, sqliteParams); near != "" {
+				mend = fmt.Sprintf("did you mean %q?", near)
+			}
+			return fmt.Sprintf("unknown parameter %q", name), mend
 		case name == "mode" && value == "ro", name == "immutable" && value == "1":
 			return fmt.Sprintf("%s=%s: it would be read only", name, value), "leave it out: Weir writes"
 		}

@@ -1,4 +1,5 @@
-package config
+// Package suggest finds the word that was probably meant.
+package suggest
 
 import (
 	"fmt"
