@@ -26,7 +26,7 @@ type look struct {
 	lines    []*lookLine
 	limits   []*lookLimit // in the order of their names, as they are locked
 	gates    []*lookGate  // in the order of their names too
-	outcomes []outcome    // of attempts whose results this turn writes
+	outcomes []outcome    // of attempts whose results this turn writes, and those left over
 
 	now    int64
 	asked  []*lookLine // those whose jobs are read, in the order of the asks
@@ -34,7 +34,8 @@ type look struct {
 	shared []budget    // that several of them share
 	rounds int         // of reading
 
-	deferred int // jobs whose deferral was written
+	deferred int       // jobs whose deferral was written
+	unjudged []outcome // whose breakers' rows could not be read
 }
 
 // lookLine is a line in a look.

@@ -68,6 +68,8 @@ type outcome struct {
 	failed    bool
 }
 
+func (o outcome) of(r store.Result) bool { return r.ID == o.id && r.Claim == o.claim }
+
 // lookGate is a gate in a look.
 type lookGate struct {
 	*gate
@@ -81,6 +83,11 @@ type lookGate struct {
 // openGates reads the locked rows: what runs behind each, and what its breaker
 // makes of the attempts that ended.
 func (k *look) openGates(locked store.Locked) {
+	counted := slices.DeleteFunc(slices.Clone(k.outcomes), func(o outcome) bool { return slices.ContainsFunc(locked.Uncounted, o.of) })
+	k.unjudged = slices.DeleteFunc(slices.Clone(counted), func(o outcome) bool {
+		i, asked := slices.BinarySearchFunc(k.gates, o.task, func(g *lookGate, task string) int { return strings.Compare(g.name, taskPrefix+task) })
+		return asked && !locked.Gates[i].Busy
+	})
 	for i, g := range k.gates {
 		*g = lookGate{gate: g.gate, row: locked.Gates[i], free: math.MaxInt}
 		if g.cap > 0 {
@@ -96,7 +103,7 @@ func (k *look) openGates(locked store.Locked) {
 		case g.row.Busy:
 			g.free = 0
 		case g.breaker.Failures > 0:
-			g.judge(k.now, k.outcomes, locked.Refused)
+			g.judge(k.now, counted)
 		}
 	}
 }
@@ -105,17 +112,14 @@ func (k *look) openGates(locked store.Locked) {
 // Open, it lets nothing start until its time is over. Then it is half open: a
 // few may run, and the first of those to end decides. What was started before
 // it opened tells it nothing.
-func (g *lookGate) judge(now int64, outcomes []outcome, refused []store.Result) {
+func (g *lookGate) judge(now int64, outcomes []outcome) {
 	row, before := &g.row, g.row
 	if row.OpenUntil > 0 && now < row.OpenedAt-second {
 		row.OpenUntil = now // the clock stepped back
 	}
 	for _, o := range outcomes {
-		late := slices.ContainsFunc(refused, func(r store.Result) bool { return r.ID == o.id && r.Claim == o.claim })
-		if o.task != g.task || late {
-			continue
-		}
 		switch {
+		case o.task != g.task:
 		case row.OpenUntil > 0 && o.startedAt < row.OpenUntil:
 		case row.OpenUntil > 0 && !o.failed:
 			*row = store.Gate{Name: row.Name}

@@ -13,6 +13,7 @@ import (
 	"github.com/weirq/weir/bucket"
 	"github.com/weirq/weir/dlq"
 	"github.com/weirq/weir/internal/clock"
+	"github.com/weirq/weir/internal/store"
 	"github.com/weirq/weir/internal/storetest"
 	"github.com/weirq/weir/queue"
 	"github.com/weirq/weir/scheduler"
@@ -306,4 +307,66 @@ func TestAProbeThatVanishesFreesItsPlace(t *testing.T) {
 		r.at(60 * time.Second)
 		require.Equal(t, 4, r.count(), "a probe, which fails")
 	}, scheduler.Concurrency(1))
+}
+
+// A result that is written again, because the reply to its commit was lost, is
+// one failure: two of them leave a breaker of three closed.
+func TestABreakerIsToldOfAnAttemptOnce(t *testing.T) {
+	for name, statement := range map[string]string{"a dead letter": dead, "a retry": backOff} {
+		t.Run(name, func(t *testing.T) {
+			each(t, func(t *testing.T, r *rig) {
+				opts := []scheduler.TaskOption{scheduler.Breaker{Failures: 3, Window: time.Minute, Open: 30 * time.Second}}
+				if statement == dead {
+					opts = append(opts, scheduler.MaxRetries(0))
+				}
+				r.task("a", always, opts...)
+				for range 2 {
+					r.enqueue("a", numbered(1))
+					r.faults.LoseReply(statement, 1)
+					require.ErrorIs(t, r.unless(), queue.ErrOutcomeUnknown)
+				}
+				require.Equal(t, 2, r.count())
+				require.Equal(t, []int64{2, 0}, r.breaker("a"))
+				r.enqueue("a", numbered(2))
+				r.drain()
+				require.Equal(t, 3, r.count())
+				require.Equal(t, []int64{0, epoch.Add(30 * time.Second).UnixMicro()}, r.breaker("a"))
+			}, scheduler.Concurrency(1))
+		})
+	}
+}
+
+// Somebody has the breaker's row locked when an attempt ends that fails: the
+// breaker is told when the row is free.
+func TestABreakerWhoseRowIsLockedIsToldLater(t *testing.T) {
+	r := newRig(t, storetest.Postgres(t), clock.NewFake(epoch), scheduler.Concurrency(1))
+	tx, err := r.db.SQL(t).BeginTx(t.Context(), nil)
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = tx.Rollback() })
+	r.task("a", func(*queue.Job[string]) error {
+		if r.count() == 1 {
+			_, err := tx.ExecContext(t.Context(), `select 1 from weir_gates where name = 'task:a' for update`)
+			require.NoError(t, err)
+		}
+		return errAlways
+	}, scheduler.MaxRetries(0), scheduler.Breaker{Failures: 2, Window: time.Minute, Open: 30 * time.Second})
+	r.enqueue("a", numbered(5))
+	require.ErrorIs(t, r.s.Drain(t.Context()), store.ErrLocked)
+	r.at(100 * time.Millisecond)
+	require.Len(t, r.letters(), 1, "the result is written, the breaker is not told")
+	require.Equal(t, 1, r.count())
+
+	require.NoError(t, tx.Rollback())
+	r.at(time.Second)
+	require.Equal(t, 2, r.count(), "the second failure opens it")
+	require.Equal(t, []int64{0, epoch.Add(31 * time.Second).UnixMicro()}, r.breaker("a"))
+}
+
+// breaker is a task's count of failures, and until when it is open, in the database.
+func (r *rig) breaker(task string) []int64 {
+	r.t.Helper()
+	var failures, until int64
+	row := r.db.SQL(r.t).QueryRowContext(r.t.Context(), `select failures, open_until from weir_gates where name = 'task:`+task+`'`)
+	require.NoError(r.t, row.Scan(&failures, &until))
+	return []int64{failures, until}
 }

@@ -295,6 +295,7 @@ func (s *Scheduler) plan(now time.Time, starting bool) *look {
 	}
 	slices.SortFunc(gates, byGateName)
 	gates = slices.Compact(gates)
+	k.outcomes = append(k.outcomes, s.unjudged...)
 	for _, g := range gates {
 		k.gates = append(k.gates, &lookGate{gate: g})
 	}
@@ -349,6 +350,9 @@ func (s *Scheduler) turn(ctx context.Context, k *look, sweep bool) error {
 	out, err := s.store.Turn(turning, req)
 	if errors.Is(err, store.ErrOutcomeUnknown) {
 		// The results are written again; what was claimed is ours if it is there.
+		for i := range s.results {
+			s.results[i].Repeated = true
+		}
 		jobs, lookErr := s.claimed(ctx, req.Claim)
 		s.launch(jobs, began) //nolint:contextcheck // a stop cancels handlers later, by itself
 		return errors.Join(err, lookErr)
@@ -434,6 +438,7 @@ func (s *Scheduler) swept(w store.Swept) {
 
 // learn takes over what a look found out about lines and limits.
 func (s *Scheduler) learn(k *look, out store.TurnResult) {
+	s.unjudged = k.unjudged
 	for _, g := range k.gates {
 		g.openUntil = time.Time{}
 		if g.row.OpenUntil > out.Now {

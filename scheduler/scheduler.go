@@ -29,9 +29,10 @@ type Scheduler struct {
 
 	tasks     map[string]*task
 	schedules map[string]*schedule
-	limits    []*limit // by name
-	gates     []*gate  // by name
-	breakers  bool     // some gate has one
+	limits    []*limit  // by name
+	gates     []*gate   // by name
+	breakers  bool      // some gate has one
+	unjudged  []outcome // that breakers are still to be told of
 	counters  counters
 
 	mu      sync.Mutex // guards started and stopped

@@ -43,6 +43,8 @@ type Result struct {
 	// Errors is the job's whole list of errors, this one included; unset
 	// keeps what is stored.
 	Errors string `json:"errors"`
+	// Repeated: it was in a turn whose outcome is not known.
+	Repeated bool `json:"-"`
 
 	// What the process keeps with it: the store does not look at it.
 	Line      Line   `json:"-"`
@@ -226,29 +228,75 @@ union all select job_id, claim from weir_dead
 where job_id in (select value from json_each($3)) and claim in (select value from json_each($2))`,
 }
 
-// late returns the results of a set that count for nothing: the job went to
-// another claim, or was cancelled. What this very result made of its job in
-// an earlier try is not late.
-func (s *Store) late(ctx context.Context, t *tx, set []Result) ([]Result, error) {
+// recorded parts results into those to write and those that an earlier turn has
+// recorded, the reply to whose commit was lost.
+func (s *Store) recorded(ctx context.Context, t *tx, results []Result) (write, before []Result, err error) {
+	var repeated []Result
+	for _, r := range results {
+		if r.Repeated {
+			repeated = append(repeated, r)
+		} else {
+			write = append(write, r)
+		}
+	}
+	if len(repeated) == 0 {
+		return results, nil, nil
+	}
+	settled, err := s.settled(ctx, t, repeated)
+	if err != nil {
+		return nil, nil, err
+	}
+	for _, r := range repeated {
+		if settled.has(r) {
+			before = append(before, r)
+		} else {
+			write = append(write, r)
+		}
+	}
+	return write, before, nil
+}
+
+// attempts is a set of attempts; one of a cancelled job has no claim.
+type attempts map[attempt]struct{}
+
+type attempt struct {
+	UID   string        `db:"uid"`
+	Claim sql.NullInt64 `db:"claim"`
+}
+
+func (a attempts) has(r Result) bool {
+	_, ok := a[attempt{r.UID, sql.NullInt64{Int64: r.Claim, Valid: true}}]
+	return ok
+}
+
+// settled returns the attempts of these jobs that ended, under these claims.
+func (s *Store) settled(ctx context.Context, t *tx, set []Result) (attempts, error) {
 	ids, claims, uids := make([]int64, len(set)), make([]int64, len(set)), make([]string, len(set))
 	for i, r := range set {
 		ids[i], claims[i], uids[i] = r.ID, r.Claim, r.UID
-	}
-	type attempt struct {
-		UID   string        `db:"uid"`
-		Claim sql.NullInt64 `db:"claim"`
 	}
 	rows, err := selectRows[attempt](ctx, t, s.text(settledSQL), s.ids(ids), s.ids(claims), document(uids))
 	if err != nil {
 		return nil, fmt.Errorf("look for late results: %w", err)
 	}
-	settled := make(map[attempt]struct{}, len(rows))
+	settled := make(attempts, len(rows))
 	for _, a := range rows {
 		settled[a] = struct{}{}
 	}
+	return settled, nil
+}
+
+// late returns the results of a set that count for nothing: the job went to
+// another claim, or was cancelled. What this very result made of its job in
+// an earlier try is not late.
+func (s *Store) late(ctx context.Context, t *tx, set []Result) ([]Result, error) {
+	settled, err := s.settled(ctx, t, set)
+	if err != nil {
+		return nil, err
+	}
 	var late []Result
 	for _, r := range set {
-		if _, ok := settled[attempt{r.UID, sql.NullInt64{Int64: r.Claim, Valid: true}}]; !ok {
+		if !settled.has(r) {
 			_, r.Cancelled = settled[attempt{UID: r.UID}]
 			late = append(late, r)
 		}

@@ -52,7 +52,9 @@ type Locked struct {
 	Limits  []Limit
 	Gates   []Gate
 	Running []LineCount // read only where there are gates
-	Refused []Result    // results of this turn that do not count, or not yet
+	// Uncounted are results of the request that this turn does not record: they
+	// were refused or postponed, or an earlier turn recorded them.
+	Uncounted []Result
 }
 
 // Ask reads the first Max jobs of a line, or the first that come after one.
@@ -121,6 +123,10 @@ func (s *Store) turn(ctx context.Context, t *tx, req *TurnRequest, out *TurnResu
 			return err
 		}
 	}
+	results, repeated, err := s.recorded(ctx, t, results)
+	if err != nil {
+		return err
+	}
 	if out.Refused, err = s.writeResults(ctx, t, results); err != nil {
 		return err
 	}
@@ -136,7 +142,7 @@ func (s *Store) turn(ctx context.Context, t *tx, req *TurnRequest, out *TurnResu
 	if err != nil {
 		return err
 	}
-	locked := Locked{Limits: limits, Refused: slices.Concat(out.Refused, out.Postponed)}
+	locked := Locked{Limits: limits, Uncounted: slices.Concat(out.Refused, out.Postponed, repeated)}
 	if locked.Gates, locked.Running, now, err = s.lockGates(ctx, t, req.Gates, now, skip); err != nil {
 		return err
 	}
