@@ -36,6 +36,7 @@ func each(t *testing.T, do func(t *testing.T, b *bundle)) {
 		t.Parallel()
 		b := &bundle{db: db, clock: queuetest.NewClock(start)}
 		var err error
+		db.Prepare(t)
 		b.client, err = queue.Open(t.Context(), db.DSN, queue.WithClock(b.clock))
 		require.NoError(t, err)
 		t.Cleanup(func() { require.NoError(t, b.client.Close()) })

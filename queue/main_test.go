@@ -44,6 +44,7 @@ func newBundle(t *testing.T, db storetest.Database) *bundle {
 
 func open(t testing.TB, db storetest.Database, opts ...queue.Option) *queue.Client {
 	t.Helper()
+	db.Prepare(t)
 	c, err := queue.Open(t.Context(), db.DSN, opts...)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, c.Close()) })

@@ -24,6 +24,7 @@ var quiet = scheduler.Logger(slog.New(slog.DiscardHandler))
 // open opens a client until the test ends.
 func open(t *testing.T, db storetest.Database, opts ...queue.Option) *queue.Client {
 	t.Helper()
+	db.Prepare(t)
 	client, err := queue.Open(context.WithoutCancel(t.Context()), db.DSN, opts...)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, client.Close()) })

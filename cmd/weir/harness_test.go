@@ -86,6 +86,7 @@ type bundle struct {
 
 func setup(t *testing.T, db storetest.Database) *bundle {
 	t.Helper()
+	db.Prepare(t)
 	client, err := queue.Open(context.Background(), db.DSN)
 	require.NoError(t, err)
 	t.Cleanup(func() { assert.NoError(t, client.Close()) })

@@ -76,7 +76,7 @@ func TestRunningJobsAreCountedByLineWhileTheirLeasesAreHeld(t *testing.T) {
 		late.Claim = 99
 		b.turn(t, store.TurnRequest{Gates: []string{"task:a"}, Results: []store.Result{end(jobs[0], store.Done), late}, Admit: g})
 		require.ElementsMatch(t, []store.LineCount{line("a", "q", 2), line("a", "r", 1)}, g.locked.Running)
-		require.Equal(t, []store.Result{late}, g.locked.Refused)
+		require.Equal(t, []store.Result{late}, g.locked.Uncounted)
 
 		b.clock.Advance(lease)
 		require.Empty(t, count("task:a"), "a lease that ran out holds no place")

@@ -39,7 +39,7 @@ func TestATurnCanGoRoundWhatAnotherSessionHasLocked(t *testing.T) {
 	require.Equal(t, results[:1], out.Postponed)
 	require.Empty(t, out.Refused)
 	require.Len(t, out.Started, 1)
-	require.Equal(t, results[:1], g.locked.Refused, "no breaker is told of it yet")
+	require.Equal(t, results[:1], g.locked.Uncounted, "no breaker is told of it yet")
 	require.Equal(t, store.Limit{Name: "b", Busy: true}, g.locked.Limits[1])
 	for _, i := range []int{0, 2} {
 		require.Equal(t, limits[i].Name, g.locked.Limits[i].Name)

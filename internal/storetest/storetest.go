@@ -74,20 +74,35 @@ func Postgres(t testing.TB) Database {
 	q := u.Query()
 	q.Set("schema", schema)
 	u.RawQuery = q.Encode()
-	t.Cleanup(func() {
-		db, err := sql.Open("postgres", server)
-		require.NoError(t, err)
-		defer db.Close()
-		_, err = db.ExecContext(context.Background(), `drop schema if exists `+schema+` cascade`)
-		require.NoError(t, err)
-	})
+	spare.open(t, server)
+	t.Cleanup(func() { spare.giveBack(t, schema) })
 	return Database{Dialect: store.Postgres, DSN: u.String()}
+}
+
+// Prepare makes the tables on PostgreSQL, where that takes long. SQLite's are
+// made when the file is opened.
+func (d Database) Prepare(t testing.TB) {
+	t.Helper()
+	if d.Dialect != store.Postgres {
+		return
+	}
+	u, err := url.Parse(d.DSN)
+	require.NoError(t, err)
+	schema := u.Query().Get("schema")
+	if spare.take(t, schema) {
+		return
+	}
+	s, err := store.Open(context.WithoutCancel(t.Context()), d.DSN, store.Options{Migrate: true})
+	require.NoError(t, err)
+	require.NoError(t, s.Close())
+	spare.made(t, schema)
 }
 
 // Open opens the database, with its tables, until the test ends.
 func (d Database) Open(t testing.TB, opts store.Options) *store.Store {
 	t.Helper()
 	opts.Migrate = true
+	d.Prepare(t)
 	s, err := store.Open(context.Background(), d.DSN, opts)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, s.Close()) })
@@ -104,6 +119,10 @@ func Main(m *testing.M, finally ...func()) int {
 		_ = checks.Value.Set("10")
 	}
 	code := m.Run()
+	if err := spare.close(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		code = max(code, 1)
+	}
 	for _, f := range finally {
 		f()
 	}
