@@ -1,5 +1,7 @@
 package scheduler
 
+import "time"
+
 // Delivered is how many results handlers have delivered that the loop has not
 // taken yet.
 func (s *Scheduler) Delivered() int { return s.mail.waitingForTest() }
@@ -9,3 +11,6 @@ func (m *mail) waitingForTest() int {
 	defer m.mu.Unlock()
 	return len(m.results)
 }
+
+// SetLease sets a lease shorter than the option allows.
+func (s *Scheduler) SetLease(d time.Duration) { s.config.lease = d }

@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"sync"
+	"sync/atomic"
 )
 
 // group is group commit: single inserts that arrive while a commit is under
@@ -16,6 +17,7 @@ type group struct {
 }
 
 type groupedInsert struct {
+	ctx    context.Context //nolint:containedctx // its caller's: how long somebody waits
 	job    NewJob
 	result Inserted
 	err    error
@@ -39,7 +41,7 @@ func (s *Store) InsertOne(ctx context.Context, job NewJob) (Inserted, error) {
 		}
 		return out[0], nil
 	}
-	c := &groupedInsert{job: job, done: make(chan struct{})}
+	c := &groupedInsert{ctx: ctx, job: job, done: make(chan struct{})}
 	g := &s.group
 	g.mu.Lock()
 	g.pending = append(g.pending, c)
@@ -80,8 +82,21 @@ func (s *Store) flushInserts(ctx context.Context) {
 }
 
 // insertGroup answers the callers of one batch. Where one of its jobs cannot
-// be stored, each goes alone, so that the others do not suffer for it.
+// be stored, each goes alone, so that the others do not suffer for it. A batch
+// for which nobody waits any more is given up: a database that hangs holds up
+// the next one no longer than its callers are willing to wait.
 func (s *Store) insertGroup(ctx context.Context, batch []*groupedInsert) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	var waiting atomic.Int64
+	waiting.Store(int64(len(batch)))
+	for _, c := range batch {
+		defer context.AfterFunc(c.ctx, func() {
+			if waiting.Add(-1) == 0 {
+				cancel()
+			}
+		})()
+	}
 	jobs := make([]NewJob, len(batch))
 	for i, c := range batch {
 		jobs[i] = c.job

@@ -372,10 +372,10 @@ func (s *Store) checkSnapshot(ctx context.Context, h Handle, jobs []NewJob) erro
 	if s.target.dialect == SQLite || !slices.ContainsFunc(jobs, func(j NewJob) bool { return j.Repeat }) {
 		return nil // a snapshot of SQLite's that is not the latest cannot write
 	}
-	rows, err := selectRows[struct {
+	isolation, err := selectRow[struct {
 		Level string `db:"level"`
 	}](ctx, h, s.text(isolationSQL))
-	if err == nil && (rows[0].Level == "repeatable read" || rows[0].Level == "serializable") {
+	if err == nil && (isolation.Level == "repeatable read" || isolation.Level == "serializable") {
 		err = ErrSnapshot
 	}
 	return err

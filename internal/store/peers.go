@@ -71,13 +71,10 @@ func (p *peers) look(ctx context.Context, t *tx) error {
 
 // dataVersion changes, on one connection, when another one has written.
 func dataVersion(ctx context.Context, t *tx) (int64, error) {
-	rows, err := selectRows[struct {
+	row, err := selectRow[struct {
 		Version int64 `db:"data_version"`
 	}](ctx, t, `pragma data_version`)
-	if err != nil || len(rows) == 0 {
-		return 0, err
-	}
-	return rows[0].Version, nil
+	return row.Version, err
 }
 
 // committed gives the others their turn.

@@ -31,6 +31,18 @@ func selectRows[T any](ctx context.Context, h Handle, text string, args ...any) 
 	return out, rows.Err()
 }
 
+// selectRow reads the one row of a question that has one whatever is stored.
+func selectRow[T any](ctx context.Context, h Handle, text string, args ...any) (row T, err error) {
+	rows, err := selectRows[T](ctx, h, text, args...)
+	if err == nil && len(rows) != 1 {
+		err = fmt.Errorf("%d rows came where one is certain", len(rows))
+	}
+	if err != nil {
+		return row, err
+	}
+	return rows[0], nil
+}
+
 // execJSON runs a statement for one set, as a JSON document in $1, and
 // returns how many rows it touched.
 func (s *Store) execJSON(ctx context.Context, h Handle, st *statement, set any, more ...any) (int64, error) {

@@ -89,7 +89,7 @@ func (s *Store) sweep(ctx context.Context, t *tx, keepLeases bool) (out Swept, e
 	for l := range lines {
 		out.Lines = append(out.Lines, l)
 	}
-	next, err := selectRows[struct {
+	next, err := selectRow[struct {
 		Due    sql.NullInt64 `db:"due"`
 		Lease  sql.NullInt64 `db:"lease"`
 		Expiry sql.NullInt64 `db:"expiry"`
@@ -99,7 +99,7 @@ func (s *Store) sweep(ctx context.Context, t *tx, keepLeases bool) (out Swept, e
 		return out, fmt.Errorf("look for the next scheduled job: %w", err)
 	}
 	out.At = s.clock.Now()
-	out.Due, out.Lease, out.Expiry, out.Now = next[0].Due.Int64, next[0].Lease.Int64, next[0].Expiry.Int64, next[0].Now
+	out.Due, out.Lease, out.Expiry, out.Now = next.Due.Int64, next.Lease.Int64, next.Expiry.Int64, next.Now
 	return out, nil
 }
 

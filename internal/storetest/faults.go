@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql/driver"
 	"errors"
+	"io"
 	"regexp"
 	"slices"
 	"strings"
@@ -20,6 +21,8 @@ type Faults struct {
 	mu     sync.Mutex
 	rules  []*rule
 	counts []*Count
+	seen   []string // distinct statements, where they are listed
+	listed bool
 }
 
 // ErrInjected is what an injected fault answers.
@@ -32,18 +35,21 @@ type rule struct {
 	pattern *regexp.Regexp
 	left    int   // the fault happens when this reaches zero; negative: at each match
 	atEnd   error // what the commit of the transaction answers
-	do      func() error
+	do      func(context.Context) error
 }
+
+// errNothing makes a statement answer that there was nothing to do.
+var errNothing = errors.New("injected fault: no rows")
 
 // Fail makes the nth match from now on (1: the next) fail before it runs.
 func (f *Faults) Fail(pattern string, nth int) {
-	f.add(&rule{pattern: regexp.MustCompile(pattern), left: nth, do: func() error { return ErrInjected }})
+	f.add(&rule{pattern: regexp.MustCompile(pattern), left: nth, do: func(context.Context) error { return ErrInjected }})
 }
 
 // FailAll makes every match fail before it runs, until the returned function
 // is called.
 func (f *Faults) FailAll(pattern string) (mend func()) {
-	r := &rule{pattern: regexp.MustCompile(pattern), left: -1, do: func() error { return ErrInjected }}
+	r := &rule{pattern: regexp.MustCompile(pattern), left: -1, do: func(context.Context) error { return ErrInjected }}
 	f.add(r)
 	return func() {
 		f.mu.Lock()
@@ -54,7 +60,21 @@ func (f *Faults) FailAll(pattern string) (mend func()) {
 
 // Before calls do before the nth match from now on runs.
 func (f *Faults) Before(pattern string, nth int, do func()) {
-	f.add(&rule{pattern: regexp.MustCompile(pattern), left: nth, do: func() error { do(); return nil }})
+	f.add(&rule{pattern: regexp.MustCompile(pattern), left: nth, do: func(context.Context) error { do(); return nil }})
+}
+
+// Empty lets the nth match from now on answer that there were no rows, and does
+// not run it.
+func (f *Faults) Empty(pattern string, nth int) {
+	f.add(&rule{pattern: regexp.MustCompile(pattern), left: nth, do: func(context.Context) error { return errNothing }})
+}
+
+// Hang lets the nth match from now on wait until its context ends.
+func (f *Faults) Hang(pattern string, nth int) {
+	f.add(&rule{pattern: regexp.MustCompile(pattern), left: nth, do: func(ctx context.Context) error {
+		<-ctx.Done()
+		return ctx.Err()
+	}})
 }
 
 // LoseReply lets the nth transaction from now on that runs a match commit, and
@@ -106,6 +126,21 @@ func (c *Count) Rows() int64 {
 	return c.rows
 }
 
+// List begins to list statements.
+func (f *Faults) List() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.listed, f.seen = true, nil
+}
+
+// Listed are the distinct statements since List, in the order of their first
+// use.
+func (f *Faults) Listed() []string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return slices.Clone(f.seen)
+}
+
 // Wrap is for store.Options.Wrap.
 func (f *Faults) Wrap(c driver.Connector) driver.Connector { return faultyConnector{c, f} }
 
@@ -133,7 +168,7 @@ type faultyConn struct {
 }
 
 // run lets a statement through, or not.
-func (c *faultyConn) run(text string, do func() error) error {
+func (c *faultyConn) run(ctx context.Context, text string, do func() error) error {
 	if c.broken {
 		return driver.ErrBadConn
 	}
@@ -141,7 +176,7 @@ func (c *faultyConn) run(text string, do func() error) error {
 	for _, r := range c.faults.hits(text) {
 		if r.atEnd != nil {
 			c.atEnd = r.atEnd
-		} else if err := r.do(); err != nil {
+		} else if err := r.do(ctx); err != nil {
 			return err
 		}
 	}
@@ -166,6 +201,9 @@ func (c *faultyConn) run(text string, do func() error) error {
 func (f *Faults) hits(text string) (hit []*rule) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	if f.listed && !slices.Contains(f.seen, text) {
+		f.seen = append(f.seen, text)
+	}
 	f.rules = slices.DeleteFunc(f.rules, func(r *rule) bool {
 		if r.left == 0 || !r.pattern.MatchString(text) {
 			return r.left == 0
@@ -201,12 +239,15 @@ func (f *Faults) addRows(counts []*Count, n int64) {
 
 var control = regexp.MustCompile(`^\s*(begin|commit|rollback|pragma)\b`)
 
-func (c *faultyConn) exec(text string, do func() (driver.Result, error)) (res driver.Result, err error) {
+func (c *faultyConn) exec(ctx context.Context, text string, do func() (driver.Result, error)) (res driver.Result, err error) {
 	counts := c.faults.counting(text)
-	err = c.run(text, func() error {
+	err = c.run(ctx, text, func() error {
 		res, err = do()
 		return err
 	})
+	if errors.Is(err, errNothing) {
+		return driver.RowsAffected(0), nil
+	}
 	// After a begin or a commit SQLite still tells of the statement before it.
 	if err == nil && len(counts) > 0 && !control.MatchString(text) {
 		if n, err := res.RowsAffected(); err == nil {
@@ -216,12 +257,15 @@ func (c *faultyConn) exec(text string, do func() (driver.Result, error)) (res dr
 	return res, err
 }
 
-func (c *faultyConn) query(text string, do func() (driver.Rows, error)) (rows driver.Rows, err error) {
+func (c *faultyConn) query(ctx context.Context, text string, do func() (driver.Rows, error)) (rows driver.Rows, err error) {
 	counts := c.faults.counting(text)
-	err = c.run(text, func() error {
+	err = c.run(ctx, text, func() error {
 		rows, err = do()
 		return err
 	})
+	if errors.Is(err, errNothing) {
+		return noRows{}, nil
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -230,6 +274,12 @@ func (c *faultyConn) query(text string, do func() (driver.Rows, error)) (rows dr
 	}
 	return rows, nil
 }
+
+type noRows struct{}
+
+func (noRows) Columns() []string         { return nil }
+func (noRows) Close() error              { return nil }
+func (noRows) Next([]driver.Value) error { return io.EOF }
 
 type countedRows struct {
 	driver.Rows
@@ -247,14 +297,14 @@ func (r *countedRows) Next(dest []driver.Value) error {
 
 // ExecContext implements driver.ExecerContext.
 func (c *faultyConn) ExecContext(ctx context.Context, text string, args []driver.NamedValue) (driver.Result, error) {
-	return c.exec(text, func() (driver.Result, error) {
+	return c.exec(ctx, text, func() (driver.Result, error) {
 		return c.Conn.(driver.ExecerContext).ExecContext(ctx, text, args) //nolint:forcetypeassert // both drivers have it
 	})
 }
 
 // QueryContext implements driver.QueryerContext.
 func (c *faultyConn) QueryContext(ctx context.Context, text string, args []driver.NamedValue) (driver.Rows, error) {
-	return c.query(text, func() (driver.Rows, error) {
+	return c.query(ctx, text, func() (driver.Rows, error) {
 		return c.Conn.(driver.QueryerContext).QueryContext(ctx, text, args) //nolint:forcetypeassert // both drivers have it
 	})
 }
@@ -303,14 +353,14 @@ type faultyStmt struct {
 
 // ExecContext implements driver.StmtExecContext.
 func (s *faultyStmt) ExecContext(ctx context.Context, args []driver.NamedValue) (driver.Result, error) {
-	return s.conn.exec(s.text, func() (driver.Result, error) {
+	return s.conn.exec(ctx, s.text, func() (driver.Result, error) {
 		return s.Stmt.(driver.StmtExecContext).ExecContext(ctx, args) //nolint:forcetypeassert // both drivers have it
 	})
 }
 
 // QueryContext implements driver.StmtQueryContext.
 func (s *faultyStmt) QueryContext(ctx context.Context, args []driver.NamedValue) (driver.Rows, error) {
-	return s.conn.query(s.text, func() (driver.Rows, error) {
+	return s.conn.query(ctx, s.text, func() (driver.Rows, error) {
 		return s.Stmt.(driver.StmtQueryContext).QueryContext(ctx, args) //nolint:forcetypeassert // both drivers have it
 	})
 }
