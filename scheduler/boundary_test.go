@@ -69,7 +69,7 @@ func eachStatement(t *testing.T, faults map[string]func(f *storetest.Faults, pat
 		w.faults.List()
 		w.all()
 		statements := w.faults.Listed()
-		require.Greater(t, len(statements), 45)
+		require.Greater(t, len(statements), 40)
 		want := w.sum()
 		fresh := storetest.SQLite
 		if db.Dialect == store.Postgres {

@@ -89,6 +89,13 @@ func (f *Faults) FailCommit(pattern string, nth int) {
 	f.add(&rule{pattern: regexp.MustCompile(pattern), left: nth, atEnd: ErrInjected})
 }
 
+// Clear takes back the faults that have not happened yet.
+func (f *Faults) Clear() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.rules = nil
+}
+
 func (f *Faults) add(r *rule) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
