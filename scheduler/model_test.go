@@ -63,10 +63,9 @@ type rateFrom struct {
 func (o *operated) now() time.Duration { return o.clock.Now().Sub(epoch) }
 
 func (o *operated) begin(rt *rapid.T) {
-	for _, table := range []string{"weir_jobs", "weir_history", "weir_dead", "weir_limits", "weir_queues", "weir_gates"} {
-		_, err := o.sql.ExecContext(context.Background(), "delete from "+table)
-		require.NoError(rt, err)
-	}
+	_, err := o.sql.ExecContext(context.Background(), `delete from weir_jobs; delete from weir_history; delete from weir_dead;
+delete from weir_limits; delete from weir_queues; delete from weir_gates`)
+	require.NoError(rt, err)
 	o.jobs, o.paused, o.procs, o.interrupted = map[string]*modelJob{}, map[string]bool{}, nil, 0
 	o.rates, o.starts, o.breaches = []rateFrom{{o.now(), 2, 2}}, nil, nil
 	for _, r := range []*rig{o.rig, o.other} {

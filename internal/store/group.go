@@ -91,7 +91,7 @@ func (s *Store) insertGroup(ctx context.Context, batch []*groupedInsert) {
 	var waiting atomic.Int64
 	waiting.Store(int64(len(batch)))
 	for _, c := range batch {
-		defer context.AfterFunc(c.ctx, func() {
+		defer context.AfterFunc(c.ctx, func() { //nolint:contextcheck // it watches over another one
 			if waiting.Add(-1) == 0 {
 				cancel()
 			}

@@ -223,7 +223,10 @@ func (p *plan) require(t *testing.T, dialect store.Dialect) (name string) {
 
 func TestPlansDoNotDependOnTheBacklogNorOnStatistics(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, db storetest.Database) {
-		db.Open(t, store.Options{})
+		// A schema that was used before would bring its statistics along.
+		s, err := store.Open(t.Context(), db.DSN, store.Options{Migrate: true})
+		require.NoError(t, err)
+		require.NoError(t, s.Close())
 		b := &bundle{db: db, beside: db.SQL(t)}
 		if db.Dialect == store.Postgres {
 			for _, table := range []string{"jobs", "history", "dead"} {
