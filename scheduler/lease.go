@@ -13,6 +13,7 @@ import (
 type heldJob struct {
 	row        store.Job
 	cancel     context.CancelCauseFunc
+	run        func()    // the attempt, in a slot
 	leaseUntil time.Time // on this process's clock
 	lost       atomic.Bool
 	reported   atomic.Bool // its handler has ended; the result may not be written yet

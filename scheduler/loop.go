@@ -58,6 +58,7 @@ func (s *Scheduler) drain(ctx context.Context) error {
 // giveUp ends a Drain whose database does not answer. What handlers report is
 // not written: their leases run out.
 func (s *Scheduler) giveUp() error {
+	s.recall(all)
 	s.held.cancelAll(errStopped)
 	s.work.Wait()
 	err := s.trouble.err
@@ -73,6 +74,7 @@ func (s *Scheduler) stop(ctx context.Context) error {
 	defer cancel()
 	cancelAt := s.clock.Now().Add(s.config.grace)
 	cancelled, idle := false, false
+	s.recall(all)
 	for {
 		if busy := s.step(ctx, false); busy {
 			continue
@@ -147,6 +149,10 @@ func (s *Scheduler) step(ctx context.Context, starting bool) bool {
 		}
 	}
 	fired := starting && s.fire(ctx)
+	if starting {
+		s.share(now)
+		defer func() { s.share(s.clock.Now()) }()
+	}
 	sweep := starting && (due(s.dueAt, now) || due(s.leaseAt, now) || due(s.expiryAt, now))
 	k := s.plan(now, starting)
 	if len(s.results) == 0 && !sweep && k == nil {
@@ -164,8 +170,11 @@ func due(at, now time.Time) bool { return !at.IsZero() && !now.Before(at) }
 // collect takes what handlers and producers delivered.
 func (s *Scheduler) collect() {
 	results, news := s.mail.collect()
-	s.running -= len(results)
+	s.finished.add(s.clock.Now(), len(results))
 	for _, r := range results {
+		if !r.Kept {
+			s.running--
+		}
 		// The database is told of claims as a set: what was started anew here
 		// must not be taken for the attempt that ended.
 		if j, ok := s.latest[r.ID]; ok && j.row.Claim.Int64 != r.Claim {
@@ -239,6 +248,7 @@ func (s *Scheduler) survey(ctx context.Context) error {
 		return err
 	}
 	s.paused = seen.Paused
+	s.recall(func(j *heldJob) bool { _, paused := s.paused[j.row.Queue]; return paused })
 	s.watchClock(seen.Now, elapsed)
 	s.arrive(seen.Lines)
 	s.dueAt, s.leaseAt, s.expiryAt = local(seen.Due, seen.Now, at), s.leaseEnd(local(seen.Lease, seen.Now, at)), local(seen.Expiry, seen.Now, at)
@@ -273,13 +283,16 @@ func local(stored, now int64, at time.Time) time.Time {
 // that cover them, the gates they pass, and what breakers learn of the results.
 // It is nil where there is nothing to ask.
 func (s *Scheduler) plan(now time.Time, starting bool) *look {
-	k := &look{slots: s.config.concurrency - s.running}
+	k := &look{slots: s.config.concurrency - s.running, ahead: s.aheadRoom(now)}
+	k.waiting = s.ahead.places(k.slots)
 	var limits []*limit
 	gates := s.outcomes(k)
-	if starting && k.slots > 0 {
+	if starting && k.slots+k.ahead > 0 {
 		for _, l := range s.lines {
-			if l.askable(now) {
-				k.lines = append(k.lines, &lookLine{Line: l.Line, drop: l.task.excess == Drop, share: l.share, line: l})
+			if l.askable(now) && (k.slots > 0 || l.free()) {
+				k.lines = append(k.lines, &lookLine{
+					Line: l.Line, drop: l.task.excess == Drop, free: l.free(), retries: l.task.maxRetries, share: l.share, line: l,
+				})
 				limits = append(limits, l.limits...)
 				gates = append(gates, l.gates...)
 			}
@@ -354,7 +367,8 @@ func (s *Scheduler) turn(ctx context.Context, k *look, sweep bool) error {
 			s.results[i].Repeated = true
 		}
 		jobs, lookErr := s.claimed(ctx, req.Claim)
-		s.launch(jobs, began) //nolint:contextcheck // a stop cancels handlers later, by itself
+		s.ahead.add(s.hold(jobs, began)) //nolint:contextcheck // a stop cancels handlers later, by itself
+		s.handOut()
 		return errors.Join(err, lookErr)
 	}
 	if err != nil {
@@ -375,7 +389,7 @@ func (s *Scheduler) turn(ctx context.Context, k *look, sweep bool) error {
 	s.results = nil
 	s.passedOver(k, out.Postponed)
 	s.tellOthers(ctx, written)
-	s.launch(out.Started, out.At) //nolint:contextcheck // a stop cancels handlers later, by itself
+	s.begun(k, s.hold(out.Started, out.At)) //nolint:contextcheck // as above
 	if sweep {
 		s.swept(out.Swept)
 	}
@@ -383,6 +397,18 @@ func (s *Scheduler) turn(ctx context.Context, k *look, sweep bool) error {
 		s.learn(k, out)
 	}
 	return nil
+}
+
+// begun hands on what a look started.
+func (s *Scheduler) begun(k *look, jobs []*heldJob) {
+	if len(jobs) == 0 {
+		return
+	}
+	for _, j := range jobs[:k.direct] {
+		s.hand(j)
+	}
+	s.ahead.add(jobs[k.direct:])
+	s.handOut()
 }
 
 // tellOthers wakes the schedulers that may wait for a place behind a cap.
@@ -452,7 +478,7 @@ func (s *Scheduler) learn(k *look, out store.TurnResult) {
 		}
 	}
 	for _, seen := range k.lines {
-		seen.line.learn(seen, k.slots)
+		seen.line.learn(seen, k.slots+k.ahead)
 	}
 	s.counters.deferred.Add(int64(k.deferred))
 	for _, l := range k.limits {

@@ -58,6 +58,8 @@ type Scheduler struct {
 	mail        mail
 	renewNow    chan struct{} // holds one ring: somebody's job may be lost
 	held        heldJobs
+	ahead       ahead
+	finished    recently
 	subscribers subscribers
 	work        sync.WaitGroup // handlers
 }

@@ -73,6 +73,9 @@ type Candidate struct {
 	Rank     int
 	FirstDue int64
 	Granted  bool // it was started before
+	Expires  bool // it is to be started before a time
+	// MaxRetries of the job's own; -1: its task's.
+	MaxRetries int
 }
 
 // Plan is what admission decided.
@@ -171,11 +174,11 @@ func (s *Store) turn(ctx context.Context, t *tx, req *TurnRequest, out *TurnResu
 // started before now is left to the sweep.
 var candidatesSQL = &statement{
 	postgres: `
-select l.n, j.id, j.rank, j.first_due, j.started_at is not null
+select l.n, j.id, j.rank, j.first_due, j.started_at is not null, j.expires_at is not null, coalesce(j.max_retries, -1)
 from unnest($1::text[], $2::text[], $3::int[], $4::bool[], $6::int[], $7::bigint[], $8::bigint[], $9::int[])
      as l(task, queue, k, fresh, rank, first_due, id, n),
 lateral (
-    select id, rank, first_due, started_at from weir_jobs
+    select id, rank, first_due, started_at, expires_at, max_retries from weir_jobs
     where state = 0 and task = l.task and queue = l.queue and (not l.fresh or started_at is null)
       and (rank, first_due, id) > (l.rank, l.first_due, l.id)
       and (expires_at is null or expires_at > $5 or started_at is not null)
@@ -183,7 +186,7 @@ lateral (
     for update skip locked
 ) j`,
 	sqlite: `
-select $9, id, rank, first_due, started_at is not null from weir_jobs
+select $9, id, rank, first_due, started_at is not null, expires_at is not null, coalesce(max_retries, -1) from weir_jobs
 where state = 0 and task = $1 and queue = $2 and (not $4 or started_at is null) and (rank, first_due, id) > ($6, $7, $8)
   and (expires_at is null or expires_at > $5 or started_at is not null)
 order by rank, first_due, id limit $3`,
@@ -194,11 +197,11 @@ order by rank, first_due, id limit $3`,
 // sum keeps the line's index out of the second step, whose rows have ids.
 var crowdedSQL = &statement{
 	postgres: `
-select l.n, j.id, j.rank, j.first_due, j.started_at is not null
+select l.n, j.id, j.rank, j.first_due, j.started_at is not null, j.expires_at is not null, coalesce(j.max_retries, -1)
 from unnest($1::text[], $2::text[], $3::int[], $4::bool[], $6::int[], $7::bigint[], $8::bigint[], $9::int[])
      as l(task, queue, k, fresh, rank, first_due, id, n),
 lateral (
-    select id, rank, first_due, started_at from weir_jobs
+    select id, rank, first_due, started_at, expires_at, max_retries from weir_jobs
     where state + 0 = 0 and id = any(array(
         select id from (
             select id, expires_at, started_at from weir_jobs
@@ -210,8 +213,8 @@ lateral (
     for update skip locked
 ) j`,
 	sqlite: `
-select $9, id, rank, first_due, started_at is not null from (
-    select id, rank, first_due, started_at, expires_at from weir_jobs
+select $9, id, rank, first_due, started_at is not null, expires_at is not null, coalesce(max_retries, -1) from (
+    select id, rank, first_due, started_at, expires_at, max_retries from weir_jobs
     where state = 0 and task = $1 and queue = $2 and (not $4 or started_at is null) and (rank, first_due, id) > ($6, $7, $8)
     order by rank, first_due, id limit $3 + 1000)
 where expires_at is null or expires_at > $5 or started_at is not null limit $3`,
@@ -280,7 +283,7 @@ func (s *Store) readCandidates(ctx context.Context, t *tx, st *statement, read [
 	for rows.Next() {
 		var n int
 		var c Candidate
-		if err := rows.Scan(&n, &c.ID, &c.Rank, &c.FirstDue, &c.Granted); err != nil {
+		if err := rows.Scan(&n, &c.ID, &c.Rank, &c.FirstDue, &c.Granted, &c.Expires, &c.MaxRetries); err != nil {
 			return fmt.Errorf("read lines: %w", err)
 		}
 		read[n] = append(read[n], c)
