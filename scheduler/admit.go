@@ -129,6 +129,11 @@ func (l *lookLimit) open(now int64, row store.Limit) {
 	}
 	b, _ = b.Repair()
 	l.repaired = err != nil || b.Level != row.Level || b.Remainder != row.Remainder || b.Limit.Burst != row.Burst
+	if l.row.OverUntil.Valid && b.Stamp < l.row.OverUntil.Int64 && l.row.OverUntil.Int64 < now && b.Limit != l.declared {
+		// An override that has ended earns nothing for the time since.
+		b, _ = b.Refill(l.row.OverUntil.Int64)
+		b, l.switched = b.Switch(l.declared), b.Limit
+	}
 	b, step := b.Refill(now)
 	l.steppedBack = step == bucket.StepBack || now < row.HeldFrom-second
 	if inForce := l.inForce(now); b.Limit != inForce {
@@ -228,21 +233,16 @@ func (k *look) Decide(read [][]store.Candidate) store.Plan {
 	slots, ahead, waiting := k.slots, k.ahead, k.waiting
 	k.direct = 0
 	for _, c := range k.inOrder(read) {
-		for slots > 0 && len(waiting) > 0 && byPlace(waiting[0], c.Candidate) < 0 {
-			waiting = waiting[1:]
-			slots--
-		}
+		slots, waiting = leave(slots, waiting, c.Candidate)
 		line := c.line
+		if slots == 0 && ahead == 0 {
+			break
+		}
 		if slots == 0 {
-			if ahead == 0 {
-				break
+			if line.joins(c.Candidate) {
+				plan.Start = append(plan.Start, c.ID)
+				ahead--
 			}
-			if line.wants = line.wants || !line.mayWait(c.Candidate); line.wants {
-				continue // what comes after it does not overtake it
-			}
-			plan.Start = append(plan.Start, c.ID)
-			line.started++
-			ahead--
 			continue
 		}
 		if line.blocked = line.blocked || k.room(line, slots) == 0; line.blocked {
@@ -278,6 +278,12 @@ func (k *look) Decide(read [][]store.Candidate) store.Plan {
 		line.read = len(read[i])
 	}
 	k.deferred = len(plan.Defer)
+	k.save(&plan)
+	return plan
+}
+
+// save adds the rows that changed to a plan.
+func (k *look) save(plan *store.Plan) {
 	for _, l := range k.limits {
 		if l.close(k.now) {
 			plan.Save = append(plan.Save, l.row)
@@ -288,7 +294,6 @@ func (k *look) Decide(read [][]store.Candidate) store.Plan {
 			plan.SaveGates = append(plan.SaveGates, g.row)
 		}
 	}
-	return plan
 }
 
 func (k *look) inOrder(read [][]store.Candidate) []candidate {

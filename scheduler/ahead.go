@@ -153,6 +153,24 @@ func (l *lookLine) mayWait(c store.Candidate) bool {
 	return c.MaxRetries > 0 || c.MaxRetries < 0 && l.retries > 0
 }
 
+// leave leaves slots to the jobs claimed ahead that come before another one.
+func leave(slots int, waiting []store.Candidate, to store.Candidate) (int, []store.Candidate) {
+	for slots > 0 && len(waiting) > 0 && byPlace(waiting[0], to) < 0 {
+		slots, waiting = slots-1, waiting[1:]
+	}
+	return slots, waiting
+}
+
+// joins tells whether a job for which there is no slot is claimed ahead. What
+// comes after one that is not, in its line, does not overtake it.
+func (l *lookLine) joins(c store.Candidate) bool {
+	if l.wants = l.wants || !l.mayWait(c); l.wants {
+		return false
+	}
+	l.started++
+	return true
+}
+
 // share gives free slots to jobs that were claimed ahead. Where a line has jobs
 // that only a look can start, the look says who is first.
 func (s *Scheduler) share(now time.Time) {

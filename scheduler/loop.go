@@ -259,6 +259,9 @@ func (s *Scheduler) survey(ctx context.Context) error {
 		}
 	}
 	for _, l := range s.limits {
+		if over := seen.Over[l.Name]; over != l.over {
+			l.over, l.changed = over, true
+		}
 		l.heldUntil = time.Time{}
 		if held := seen.Held[l.Name]; held <= seen.Now+longestHold(l.Declared.Limit) {
 			l.heldUntil = local(held, seen.Now, at)
@@ -298,7 +301,12 @@ func (s *Scheduler) plan(now time.Time, starting bool) *look {
 			}
 		}
 	}
-	if len(k.lines) == 0 && len(gates) == 0 {
+	for _, l := range s.limits {
+		if starting && l.changed {
+			limits = append(limits, l)
+		}
+	}
+	if len(k.lines) == 0 && len(gates) == 0 && len(limits) == 0 {
 		return nil
 	}
 	slices.SortFunc(limits, byName)
@@ -399,15 +407,17 @@ func (s *Scheduler) turn(ctx context.Context, k *look, sweep bool) error {
 	return nil
 }
 
-// begun hands on what a look started.
+// begun hands on what a look started, and then the slots that it left to jobs
+// claimed ahead.
 func (s *Scheduler) begun(k *look, jobs []*heldJob) {
-	if len(jobs) == 0 {
+	if k == nil {
 		return
 	}
-	for _, j := range jobs[:k.direct] {
+	direct := min(k.direct, len(jobs))
+	for _, j := range jobs[:direct] {
 		s.hand(j)
 	}
-	s.ahead.add(jobs[k.direct:])
+	s.ahead.add(jobs[direct:])
 	s.handOut()
 }
 
@@ -482,6 +492,7 @@ func (s *Scheduler) learn(k *look, out store.TurnResult) {
 	}
 	s.counters.deferred.Add(int64(k.deferred))
 	for _, l := range k.limits {
+		l.limit.changed = l.limit.changed && l.row.Busy
 		l.limit.heldUntil = time.Time{}
 		if l.row.HeldUntil > out.Now {
 			l.limit.heldUntil = local(l.row.HeldUntil, out.Now, out.At)

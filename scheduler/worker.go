@@ -25,13 +25,6 @@ var (
 // ErrTimeout is the cause of a context that ended at the task's timeout.
 var ErrTimeout = errors.New("timed out")
 
-// launch hands jobs that were started at a time to their handlers.
-func (s *Scheduler) launch(jobs []store.Job, at time.Time) {
-	for _, j := range s.hold(jobs, at) {
-		s.hand(j)
-	}
-}
-
 // hand gives a job a free slot.
 func (s *Scheduler) hand(j *heldJob) {
 	s.running++

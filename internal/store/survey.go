@@ -13,6 +13,7 @@ type Survey struct {
 	Lease  int64               // the next lease to run out; 0: none
 	Expiry int64               // the next job to expire; 0: none
 	Held   map[string]int64    // the holds of limits, by name
+	Over   map[string]string   // what operators say in their place, by name: as text, to compare
 	Paused map[string]struct{} // queues
 	Now    int64
 }
@@ -30,7 +31,8 @@ with recursive l(task, queue) as (
     from l where l.queue is not null
 )
 select 'line' as kind, task as name, queue, 0::bigint as at from l where queue is not null
-union all select 'limit', name, '', case when held_from <= coalesce($3::bigint, ` + pgNow + `) + 1000000 then held_until else 0 end from weir_limits
+union all select 'limit', name, case when override_until is null or override_until > coalesce($3::bigint, ` + pgNow + `) then concat(override_rate, ' ', override_burst) else ' ' end,
+       case when held_from <= coalesce($3::bigint, ` + pgNow + `) + 1000000 then held_until else 0 end from weir_limits
 where key = '' and name = any(array(select value from json_array_elements_text($2::json)))
 union all select 'due', '', '', min(first_due) from weir_jobs where state = 2
 union all select 'paused', '', name, 0 from weir_queues where paused
@@ -45,7 +47,8 @@ with recursive l(task, queue) as (
     from l where l.queue is not null
 )
 select 'line' as kind, task as name, queue, 0 as at from l where queue is not null
-union all select 'limit', name, '', case when held_from <= $3 + 1000000 then held_until else 0 end from weir_limits
+union all select 'limit', name, case when override_until is null or override_until > $3 then coalesce(override_rate, '') || ' ' || coalesce(override_burst, '') else ' ' end,
+       case when held_from <= $3 + 1000000 then held_until else 0 end from weir_limits
 where key = '' and name in (select value from json_each($2))
 union all select 'due', '', '', min(first_due) from weir_jobs where state = 2
 union all select 'paused', '', name, 0 from weir_queues where paused
@@ -57,7 +60,7 @@ union all select 'now', '', '', $3`,
 // Survey looks for the lines of tasks that have waiting jobs, the holds of
 // limits, and the next times at which something is due.
 func (s *Store) Survey(ctx context.Context, tasks, limits []string) (Survey, error) {
-	out := Survey{Held: map[string]int64{}, Paused: map[string]struct{}{}}
+	out := Survey{Held: map[string]int64{}, Over: map[string]string{}, Paused: map[string]struct{}{}}
 	db := s.read
 	if s.engine != nil {
 		db = s.engine
@@ -80,7 +83,7 @@ func (s *Store) Survey(ctx context.Context, tasks, limits []string) (Survey, err
 		case "line":
 			out.Lines = append(out.Lines, Line{Task: r.Name, Queue: r.Queue})
 		case "limit":
-			out.Held[r.Name] = at
+			out.Held[r.Name], out.Over[r.Name] = at, r.Queue
 		case "paused":
 			out.Paused[r.Queue] = struct{}{}
 		case "expiry":
