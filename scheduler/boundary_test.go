@@ -63,6 +63,7 @@ func TestAStatementThatFindsNothingLosesNothing(t *testing.T) {
 // statement.
 func eachStatement(t *testing.T, faults map[string]func(f *storetest.Faults, pattern string), check func(*testing.T, *walk, []string)) {
 	t.Helper()
+	t.Parallel()
 	schema := regexp.MustCompile(`"?\btest_\d+_\d+\b"?`)
 	storetest.Each(t, func(t *testing.T, db storetest.Database) {
 		w := newWalk(t, db)
@@ -81,6 +82,7 @@ func eachStatement(t *testing.T, faults map[string]func(f *storetest.Faults, pat
 					continue
 				}
 				t.Run(fmt.Sprintf("%s %02d", name, i), func(t *testing.T) {
+					t.Parallel()
 					t.Log(text)
 					w := newWalk(t, fresh(t))
 					fault(w.faults, `^`+schema.ReplaceAllString(regexp.QuoteMeta(text), `"?test_\d+_\d+"?`)+`$`)
