@@ -1,0 +1,189 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/weirq/weir/queue"
+)
+
+// sea is what a fault happens to: schedulers on a database, a producer that
+// enqueues, and the servers that the fault needs.
+type sea struct {
+	dir    string // everything on disk
+	number int
+	short  bool
+
+	crew      []*exec.Cmd
+	logs      []string
+	ends      []func()
+	producers sync.WaitGroup
+	err       error // what the end showed
+}
+
+// atEnd calls do when the fault is over, before what was put off earlier.
+func (s *sea) atEnd(do func()) { s.ends = append(s.ends, do) }
+
+func (s *sea) end() {
+	for _, p := range s.crew {
+		_ = p.Process.Kill()
+		_ = p.Wait()
+	}
+	for i := len(s.ends) - 1; i >= 0; i-- {
+		s.ends[i]()
+	}
+}
+
+// pick is one of two values: for the long form, and for the short one.
+func pick[T any](s *sea, long, short T) T {
+	if s.short {
+		return short
+	}
+	return long
+}
+
+func (s *sea) ledger() ledger { return ledger(filepath.Join(s.dir, "ledger")) }
+
+// schedule starts a scheduler; its place in the crew is returned.
+func (s *sea) schedule(ctx context.Context, c childConfig) (int, error) {
+	n := len(s.crew) + 1
+	c.Ledger, c.Log = string(s.ledger()), filepath.Join(s.dir, fmt.Sprintf("scheduler-%d.log", n))
+	stderr, err := appendTo(c.Log)
+	if err != nil {
+		return 0, err
+	}
+	defer stderr.Close()
+	p, err := startChild(ctx, c, stderr)
+	if err != nil {
+		return 0, err
+	}
+	s.crew, s.logs = append(s.crew, p), append(s.logs, c.Log)
+	return n - 1, nil
+}
+
+// kill ends a scheduler with kill -9.
+func (s *sea) kill(n int) {
+	_ = s.crew[n].Process.Kill()
+	_ = s.crew[n].Wait()
+}
+
+// stop ends the schedulers, each of which must stop well.
+func (s *sea) stop() (err error) {
+	for i, p := range s.crew {
+		if p.ProcessState != nil {
+			continue
+		}
+		_ = p.Process.Signal(syscall.SIGTERM)
+		if e := p.Wait(); e != nil {
+			err = errors.Join(err, fmt.Errorf("scheduler %d did not stop well: %w", i+1, e))
+		}
+	}
+	return err
+}
+
+// logged is how often schedulers logged an event.
+func (s *sea) logged(event string) (n int) {
+	for _, path := range s.logs {
+		text, _ := os.ReadFile(path)
+		n += strings.Count(string(text), " msg="+event+" ")
+		n += strings.Count(string(text), " msg="+event+"\n")
+	}
+	return n
+}
+
+// producer enqueues jobs one after the other, each until it is acknowledged.
+type producer struct {
+	every time.Duration
+
+	mu       sync.Mutex
+	acked    []string
+	refusals []error
+	stop     context.CancelFunc
+}
+
+// produce enqueues a job every so often until the producer is ended.
+func (s *sea) produce(ctx context.Context, client *queue.Client, every time.Duration) *producer {
+	ctx, stop := context.WithCancel(ctx)
+	p := &producer{every: every, stop: stop}
+	s.producers.Go(func() { p.run(ctx, client) })
+	return p
+}
+
+func (p *producer) run(ctx context.Context, client *queue.Client) {
+	tick := time.NewTicker(p.every)
+	defer tick.Stop()
+	for n := 0; ; n++ {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		p.enqueue(client, n)
+	}
+}
+
+// enqueue tries until the job is acknowledged: the id makes that one job. What
+// has been begun is brought to its end.
+func (p *producer) enqueue(client *queue.Client, n int) {
+	const patience = 2 * time.Minute
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	var opts []queue.EnqueueOption
+	for {
+		receipt, err := work.Enqueue(ctx, client, n, opts...)
+		p.mu.Lock()
+		if err == nil {
+			p.acked = append(p.acked, receipt.ID)
+		} else {
+			p.refusals = append(p.refusals, err)
+		}
+		p.mu.Unlock()
+		if err == nil || pause(ctx, 50*time.Millisecond) != nil {
+			return
+		}
+		opts = []queue.EnqueueOption{queue.ID(receipt.ID)}
+	}
+}
+
+// end stops the producers and returns the ids that were acknowledged.
+func (s *sea) acknowledged(p ...*producer) (ids []string) {
+	for _, p := range p {
+		p.stop()
+	}
+	s.producers.Wait()
+	for _, p := range p {
+		ids = append(ids, p.acked...)
+	}
+	return ids
+}
+
+// refused is how many enqueues failed and had to be repeated, and the last
+// reason.
+func (p *producer) refused() (n int, last error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if n = len(p.refusals); n > 0 {
+		last = p.refusals[n-1]
+	}
+	return n, last
+}
+
+// judge reads the ledger: what became of the acknowledged jobs, and how long
+// after the fault's end work came back.
+func (s *sea) judge(ids []string, rate string, healed time.Time) (outcome, error) {
+	h, err := s.ledger().read()
+	if err != nil {
+		return outcome{}, err
+	}
+	o := outcome{lost: h.lost(ids), repeated: h.repeated(), back: h.startsFrom(healed)}
+	o.over, err = overTheBound(rate, h.granted)
+	return o, err
+}
