@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"time"
 )
 
@@ -21,7 +22,10 @@ type fault struct {
 }
 
 // faults in the order of the table.
-var faults = []fault{}
+var faults = []fault{
+	restarted("immediate", syscall.SIGQUIT),
+	restarted("fast", syscall.SIGINT),
+}
 
 // outcome is what came of a fault.
 type outcome struct {

@@ -176,14 +176,29 @@ func (p *producer) refused() (n int, last error) {
 	return n, last
 }
 
-// judge reads the ledger: what became of the acknowledged jobs, and how long
-// after the fault's end work came back.
-func (s *sea) judge(ids []string, rate string, healed time.Time) (outcome, error) {
+// landed waits until every job has come to its end, stops the schedulers, and
+// reads in the ledger what became of the acknowledged jobs, and how long after
+// the end of each fault work came back.
+func (s *sea) landed(ctx context.Context, client *queue.Client, ids []string, rate string, healed ...time.Time) (outcome, error) {
+	if err := settle(ctx, client); err != nil {
+		return outcome{}, err
+	}
+	if err := s.stop(); err != nil {
+		return outcome{}, err
+	}
 	h, err := s.ledger().read()
 	if err != nil {
 		return outcome{}, err
 	}
-	o := outcome{lost: h.lost(ids), repeated: h.repeated(), back: h.startsFrom(healed)}
+	o := outcome{lost: h.lost(ids), repeated: h.repeated()}
+	for _, at := range healed {
+		back := h.startsFrom(at)
+		if back < 0 {
+			o.back = back
+			break
+		}
+		o.back = max(o.back, back)
+	}
 	o.over, err = overTheBound(rate, h.granted)
 	return o, err
 }

@@ -1,0 +1,67 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"syscall"
+	"time"
+
+	"github.com/weirq/weir/queue"
+)
+
+// restarted is a PostgreSQL server that is restarted under load, as pg_ctl
+// restart does it in one of its modes.
+func restarted(mode string, with syscall.Signal) fault {
+	return fault{name: "PostgreSQL restarted, -m " + mode, run: func(ctx context.Context, s *sea) (outcome, error) {
+		const schedulers, perSecond = 2, "150/s"
+		p, err := installed()
+		if err != nil {
+			return outcome{}, err
+		}
+		c, err := s.cluster(ctx, "server", p)
+		if err != nil {
+			return outcome{}, err
+		}
+		client, err := queue.Open(ctx, c.dsn())
+		if err != nil {
+			return outcome{}, err
+		}
+		defer client.Close()
+		for range schedulers {
+			if _, err := s.schedule(ctx, childConfig{DSN: c.dsn(), Rate: perSecond}); err != nil {
+				return outcome{}, err
+			}
+		}
+		producers := []*producer{s.produce(ctx, client, 10*time.Millisecond), s.produce(ctx, client, 10*time.Millisecond)}
+		restarts := pick(s, 8, 2)
+		var healed []time.Time
+		for range restarts {
+			if err := pause(ctx, 1500*time.Millisecond); err != nil {
+				return outcome{}, err
+			}
+			c.end(with)
+			if err := pause(ctx, time.Second); err != nil {
+				return outcome{}, err
+			}
+			if err := c.start(ctx); err != nil {
+				return outcome{}, err
+			}
+			healed = append(healed, time.Now())
+		}
+		if err := pause(ctx, time.Second); err != nil {
+			return outcome{}, err
+		}
+		ids := s.acknowledged(producers...)
+		o, err := s.landed(ctx, client, ids, perSecond, healed...)
+		if err != nil {
+			return o, err
+		}
+		o.within = 3 * time.Second // the longest pause between two tries is 2 s
+		stopped, back := s.logged("database_error"), s.logged("database_back")
+		o.what = fmt.Sprintf("%d restarts, %d jobs; `database_error` %d times, `database_back` %d times", restarts, len(ids), stopped, back)
+		if stopped < restarts*schedulers || back < restarts*schedulers {
+			o.broken = append(o.broken, "a scheduler did not say that it stopped and went on")
+		}
+		return o, nil
+	}}
+}
