@@ -19,5 +19,5 @@ func Relayed(t testing.TB, db Database) (*relay.Relay, Database) {
 	require.NoError(t, err)
 	t.Cleanup(r.Close)
 	u.Host = r.Address()
-	return r, Database{Dialect: db.Dialect, DSN: u.String()}
+	return r, Database{Dialect: db.Dialect, DSN: u.String(), direct: db.direct}
 }
