@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"io"
 	"log/slog"
 	"os"
@@ -27,13 +28,18 @@ const (
 	rate = "150/s"
 )
 
-var work = queue.Task[int]("work")
+const (
+	work = queue.Task[int]("work")
+	tick = queue.Task[int]("tick")
+)
 
 // childConfig is how a scheduler runs. What is zero is as in the kill rounds.
 type childConfig struct {
 	DSN, Ledger string
 	Rate        string        `json:",omitempty"`
 	Lease       time.Duration `json:",omitempty"`
+	Instant     bool          `json:",omitempty"` // jobs take no time
+	Schedule    string        `json:",omitempty"` // when a tick is due; "": never
 	Log         string        `json:",omitempty"` // the file for all that it logs; "": errors, on its standard error
 }
 
@@ -90,11 +96,20 @@ func runChild(config string) error {
 		if err := note(ledger, "start", job.ID, job.StartedAt); err != nil {
 			return err
 		}
-		time.Sleep(body)
+		if !c.Instant {
+			time.Sleep(body)
+		}
 		return note(ledger, "effect", job.ID, job.StartedAt)
 	}
 	if err := scheduler.Register(s, work, handler, scheduler.RateLimit(c.Rate), scheduler.UntilToken, scheduler.MaxRetries(1000)); err != nil {
 		return err
+	}
+	if c.Schedule != "" {
+		handler := func(_ context.Context, job *queue.Job[int]) error { return note(ledger, "tick", job.ID, job.StartedAt) }
+		err := errors.Join(scheduler.Register(s, tick, handler), scheduler.Schedule(s, "tick", c.Schedule, tick, 0))
+		if err != nil {
+			return err
+		}
 	}
 	return s.Run(ctx)
 }

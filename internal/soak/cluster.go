@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"crypto/rand"
-	"database/sql"
 	"errors"
 	"fmt"
 	mathrand "math/rand/v2"
@@ -12,12 +11,11 @@ import (
 	"os/exec"
 	"os/user"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
 	"time"
-
-	_ "github.com/lib/pq" // driver "postgres"
 )
 
 // programs are those of one version of PostgreSQL.
@@ -40,7 +38,7 @@ type cluster struct {
 	name, dir string
 	port      int
 	password  string
-	env       []string // what the server gets beside the environment
+	env       []string // NAME=VALUE: what the programs alone get
 	settings  []string // NAME=VALUE
 	as        []string // what makes a command unprivileged
 	server    *process
@@ -52,14 +50,19 @@ func (s *sea) cluster(ctx context.Context, name string, p programs, settings ...
 	if err != nil {
 		return nil, err
 	}
+	return c, c.create(ctx)
+}
+
+// create fills an empty cluster and starts it.
+func (c *cluster) create(ctx context.Context) error {
 	password := filepath.Join(c.dir, "password")
 	if err := os.WriteFile(password, []byte(c.password), 0o644); err != nil { //nolint:gosec // the folder around it is closed
-		return nil, err
+		return err
 	}
 	if err := c.run(ctx, "initdb", "-D", "data", "-U", "postgres", "-E", "UTF8", "--locale=C", "--no-sync", "--auth=md5", "--pwfile=password"); err != nil {
-		return nil, err
+		return err
 	}
-	return c, c.start(ctx)
+	return c.start(ctx)
 }
 
 // emptyCluster is one without data.
@@ -97,8 +100,8 @@ func (c *cluster) unprivileged() error {
 }
 
 func (c *cluster) command(ctx context.Context, program string, args ...string) *exec.Cmd {
-	path := filepath.Join(c.bin, program)
-	cmd := exec.CommandContext(ctx, c.as[0], append(append(c.as[1:len(c.as):len(c.as)], path), args...)...)
+	line := slices.Concat(c.as, []string{"env"}, c.env, []string{filepath.Join(c.bin, program)}, args)
+	cmd := exec.CommandContext(ctx, line[0], line[1:]...)
 	cmd.Dir = c.dir
 	cmd.Env = append(os.Environ(), "PGPASSWORD="+c.password)
 	if c.libraries != "" {
@@ -148,13 +151,12 @@ func (c *cluster) launch(ctx context.Context) (err error) {
 	}
 	defer log.Close()
 	cmd := c.command(context.WithoutCancel(ctx), "postgres", args...)
-	cmd.Env = append(cmd.Env, c.env...)
 	cmd.Stdout, cmd.Stderr = log, log
 	if c.server, err = begin(cmd); err != nil {
 		return err
 	}
 	for {
-		if answers(ctx, c.dsn()) {
+		if c.sql().answers(ctx) {
 			return nil
 		}
 		select {
@@ -175,20 +177,12 @@ func (c *cluster) dsn() string {
 	return fmt.Sprintf("postgres://postgres:%s@127.0.0.1:%d/postgres?sslmode=disable", c.password, c.port)
 }
 
+// sql is the server as it is asked beside Weir.
+func (c *cluster) sql() server { return server(c.dsn()) }
+
 func (c *cluster) logFile() string { return c.dir + ".log" }
 
 func (c *cluster) log() string {
 	text, _ := os.ReadFile(c.logFile())
 	return string(text)
-}
-
-// answers tells whether a server can be asked something.
-func answers(ctx context.Context, dsn string) bool {
-	db, err := sql.Open("postgres", dsn)
-	if err != nil {
-		return false
-	}
-	defer db.Close()
-	_, err = db.ExecContext(ctx, `select 1`)
-	return err == nil
 }

@@ -25,6 +25,15 @@ type fault struct {
 var faults = []fault{
 	restarted("immediate", syscall.SIGQUIT),
 	restarted("fast", syscall.SIGINT),
+	failover,
+	switchover,
+	pooler,
+	strict("repeatable read"),
+	strict("serializable"),
+	oldSnapshot,
+	deafened,
+	cut,
+	serverClock,
 }
 
 // outcome is what came of a fault.

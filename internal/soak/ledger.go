@@ -29,6 +29,7 @@ type history struct {
 	attempts map[string][]attempt
 	effects  map[string]int
 	granted  []int64
+	ticks    []int64 // the grants of a schedule's jobs
 }
 
 func (l ledger) read() (history, error) {
@@ -43,14 +44,16 @@ func (l ledger) read() (history, error) {
 		if _, err := fmt.Sscan(string(line), &what, &id, &grant, &at); err != nil {
 			return h, fmt.Errorf("ledger: %q: %w", line, err)
 		}
-		if what == "start" {
-			h.attempts[id] = append(h.attempts[id], attempt{granted: grant, started: at})
+		switch list := h.attempts[id]; what {
+		case "start":
+			h.attempts[id] = append(list, attempt{granted: grant, started: at})
 			h.granted = append(h.granted, grant)
-			continue
+		case "effect":
+			h.effects[id]++
+			list[len(list)-1].ended = at
+		case "tick":
+			h.ticks = append(h.ticks, grant)
 		}
-		h.effects[id]++
-		list := h.attempts[id]
-		list[len(list)-1].ended = at
 	}
 	return h, nil
 }
@@ -88,6 +91,41 @@ func (h history) startsFrom(at time.Time) time.Duration {
 		return -1
 	}
 	return time.UnixMicro(first).Sub(at)
+}
+
+// longestWait is the longest time from an acknowledgement to the start.
+func (h history) longestWait(producers []*producer) (longest time.Duration) {
+	for _, p := range producers {
+		for id, at := range p.when {
+			if list := h.attempts[id]; len(list) > 0 {
+				longest = max(longest, time.UnixMicro(list[0].started).Sub(at))
+			}
+		}
+	}
+	return longest
+}
+
+// overBetween counts as overTheBound does, apart for the times between steps of
+// the clock: grants are told by when their handlers began.
+func (h history) overBetween(rate string, steps ...time.Time) (over int, err error) {
+	parts := make([][]int64, len(steps)+1)
+	for _, list := range h.attempts {
+		for _, a := range list {
+			n := 0
+			for n < len(steps) && time.UnixMicro(a.started).After(steps[n]) {
+				n++
+			}
+			parts[n] = append(parts[n], a.granted)
+		}
+	}
+	for _, part := range parts {
+		n, err := overTheBound(rate, part)
+		if err != nil {
+			return 0, err
+		}
+		over += n
+	}
+	return over, nil
 }
 
 // overTheBound counts the intervals between two grants that hold more of them

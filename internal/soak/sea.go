@@ -89,14 +89,56 @@ func (s *sea) stop() (err error) {
 	return err
 }
 
-// logged is how often schedulers logged an event.
+// busy is how much of a processor each scheduler used in its life, which lasted
+// at least that long; they have been stopped.
+func (s *sea) busy(life time.Duration) (most float64) {
+	for _, p := range s.crew {
+		used := p.ProcessState.UserTime() + p.ProcessState.SystemTime()
+		most = max(most, used.Seconds()/life.Seconds())
+	}
+	return most
+}
+
+// logged is how often schedulers logged an event, or one that begins so.
 func (s *sea) logged(event string) (n int) {
 	for _, path := range s.logs {
 		text, _ := os.ReadFile(path)
-		n += strings.Count(string(text), " msg="+event+" ")
-		n += strings.Count(string(text), " msg="+event+"\n")
+		n += strings.Count(string(text), " msg="+event)
 	}
 	return n
+}
+
+// sail has schedulers and producers work on a database for a while.
+func (s *sea) sail(ctx context.Context, schedulers int, c childConfig) (*queue.Client, []*producer, error) {
+	client, err := queue.Open(ctx, c.DSN)
+	if err != nil {
+		return nil, nil, err
+	}
+	s.atEnd(func() { s.err = errors.Join(s.err, client.Close()) })
+	for range schedulers {
+		if _, err := s.schedule(ctx, c); err != nil {
+			return nil, nil, err
+		}
+	}
+	var producers []*producer
+	for range 2 {
+		producers = append(producers, s.produce(ctx, client, 10*time.Millisecond))
+	}
+	return client, producers, s.untilAll(ctx, "wakeups_", schedulers)
+}
+
+// untilAll waits until an event was logged so many times.
+func (s *sea) untilAll(ctx context.Context, event string, times int) error {
+	const patience = 30 * time.Second
+	for deadline := time.Now().Add(patience); s.logged(event) < times; {
+		if time.Now().After(deadline) {
+			return fmt.Errorf("`%s` was logged %d times after %v, and not %d", event, s.logged(event), patience, times)
+		}
+		if err := pause(ctx, 20*time.Millisecond); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // producer enqueues jobs one after the other, each until it is acknowledged.
@@ -105,6 +147,7 @@ type producer struct {
 
 	mu       sync.Mutex
 	acked    []string
+	when     map[string]time.Time // the acknowledgements
 	refusals []error
 	stop     context.CancelFunc
 }
@@ -112,7 +155,7 @@ type producer struct {
 // produce enqueues a job every so often until the producer is ended.
 func (s *sea) produce(ctx context.Context, client *queue.Client, every time.Duration) *producer {
 	ctx, stop := context.WithCancel(ctx)
-	p := &producer{every: every, stop: stop}
+	p := &producer{every: every, stop: stop, when: map[string]time.Time{}}
 	s.producers.Go(func() { p.run(ctx, client) })
 	return p
 }
@@ -142,6 +185,7 @@ func (p *producer) enqueue(client *queue.Client, n int) {
 		p.mu.Lock()
 		if err == nil {
 			p.acked = append(p.acked, receipt.ID)
+			p.when[receipt.ID] = time.Now()
 		} else {
 			p.refusals = append(p.refusals, err)
 		}
@@ -153,7 +197,7 @@ func (p *producer) enqueue(client *queue.Client, n int) {
 	}
 }
 
-// end stops the producers and returns the ids that were acknowledged.
+// acknowledged stops the producers and returns the ids that they have.
 func (s *sea) acknowledged(p ...*producer) (ids []string) {
 	for _, p := range p {
 		p.stop()
