@@ -30,6 +30,15 @@ func installed() (programs, error) {
 	return programs{bin: bin, libraries: os.Getenv("WEIR_POSTGRES_LIBRARIES")}, nil
 }
 
+// eighteen are those of PostgreSQL 18, which scripts/soak fetches.
+func eighteen() (programs, error) {
+	bin := os.Getenv("WEIR_POSTGRES18_BIN")
+	if bin == "" {
+		return programs{}, missing("PostgreSQL 18 could not be fetched")
+	}
+	return programs{bin: bin}, nil
+}
+
 // cluster is a PostgreSQL server of a fault's own, to be restarted, killed, or
 // given another clock. It ends with the sea.
 type cluster struct {
@@ -100,7 +109,7 @@ func (c *cluster) unprivileged() error {
 }
 
 func (c *cluster) command(ctx context.Context, program string, args ...string) *exec.Cmd {
-	line := slices.Concat(c.as, []string{"env"}, c.env, []string{filepath.Join(c.bin, program)}, args)
+	line := slices.Concat(c.as, []string{"env"}, c.env, []string{c.path(program)}, args)
 	cmd := exec.CommandContext(ctx, line[0], line[1:]...)
 	cmd.Dir = c.dir
 	cmd.Env = append(os.Environ(), "PGPASSWORD="+c.password)
@@ -108,6 +117,18 @@ func (c *cluster) command(ctx context.Context, program string, args ...string) *
 		cmd.Env = append(cmd.Env, "LD_LIBRARY_PATH="+c.libraries)
 	}
 	return cmd
+}
+
+// path is where a program is: those of the clients may be installed where the
+// server is not.
+func (p programs) path(program string) string {
+	path := filepath.Join(p.bin, program)
+	if _, err := os.Stat(path); err != nil {
+		if others, _ := filepath.Glob("/usr/lib/postgresql/*/bin/" + program); len(others) > 0 {
+			return others[0]
+		}
+	}
+	return path
 }
 
 // run runs a program of the cluster's to its end.

@@ -54,7 +54,7 @@ func (p pair) eitherHost() string {
 }
 
 // failover is a primary that is killed under load, and its standby promoted.
-var failover = fault{name: "the primary killed, a synchronous standby promoted", run: func(ctx context.Context, s *sea) (outcome, error) {
+func failover(ctx context.Context, s *sea) (outcome, error) {
 	p, err := s.pair(ctx)
 	if err != nil {
 		return outcome{}, err
@@ -79,11 +79,11 @@ var failover = fault{name: "the primary killed, a synchronous standby promoted",
 	o.within = 5 * time.Second
 	o.what = fmt.Sprintf("%d jobs, the DSN names both hosts; `database_back` %d times", len(ids), s.logged("database_back"))
 	return o, err
-}}
+}
 
 // switchover is a primary that is made read-only while its connections stay
 // open, and another server that takes its place behind the same address.
-var switchover = fault{name: "the address moved to another server, the old one read-only", run: func(ctx context.Context, s *sea) (outcome, error) {
+func switchover(ctx context.Context, s *sea) (outcome, error) {
 	p, err := s.pair(ctx)
 	if err != nil {
 		return outcome{}, err
@@ -128,4 +128,4 @@ var switchover = fault{name: "the address moved to another server, the old one r
 	o.within = 10 * time.Second
 	o.what = fmt.Sprintf("%d jobs, old connections left open; `database_back` %d times", len(ids), s.logged("database_back"))
 	return o, err
-}}
+}

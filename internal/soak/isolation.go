@@ -17,8 +17,8 @@ import (
 
 // strict is a database whose transactions are isolated more than Weir asks for,
 // and calls that cancel jobs while these are started, swept and finished.
-func strict(level string) fault {
-	return fault{name: "default isolation " + level + ", cancels of the same rows", run: func(ctx context.Context, s *sea) (outcome, error) {
+func strict(level string) func(context.Context, *sea) (outcome, error) {
+	return func(ctx context.Context, s *sea) (outcome, error) {
 		const perSecond, jobs, cancellers = "400/s", 2000, 4
 		admin := server(os.Getenv(serverEnv))
 		name := fmt.Sprintf("soak_%d_%d", os.Getpid(), s.number)
@@ -93,5 +93,5 @@ func strict(level string) fault {
 			}
 		}
 		return o, err
-	}}
+	}
 }

@@ -16,7 +16,7 @@ import (
 const unheard = 1500 * time.Millisecond
 
 // deafened is a listening connection that the server ends every two seconds.
-var deafened = fault{name: "the listening connections ended every 2 s", run: func(ctx context.Context, s *sea) (outcome, error) {
+func deafened(ctx context.Context, s *sea) (outcome, error) {
 	const schedulers, perSecond = 2, "1000/s"
 	direct := server(os.Getenv(serverEnv))
 	dsn, err := schemaOf(string(direct), s.number)
@@ -66,10 +66,10 @@ var deafened = fault{name: "the listening connections ended every 2 s", run: fun
 		o.broken = append(o.broken, fmt.Sprintf("%d times a scheduler listened again, for %d connections", heard, ended))
 	}
 	return o, nil
-}}
+}
 
 // cut is a network that moves nothing any more, without a word.
-var cut = fault{name: "the network cut without a word", run: func(ctx context.Context, s *sea) (outcome, error) {
+func cut(ctx context.Context, s *sea) (outcome, error) {
 	const schedulers, perSecond = 2, "150/s"
 	direct, err := schemaOf(os.Getenv(serverEnv), s.number)
 	if err != nil {
@@ -117,4 +117,4 @@ var cut = fault{name: "the network cut without a word", run: func(ctx context.Co
 	o.what = fmt.Sprintf("%d jobs, a third of them of a producer that was not cut off; `database_error` %d times, `database_back` %d times",
 		len(ids), s.logged("database_error"), s.logged("database_back"))
 	return o, err
-}}
+}

@@ -11,11 +11,11 @@ import (
 
 // pooler is a pgbouncer in transaction mode between Weir and the server, with
 // fewer connections than there are schedulers, one of which is killed.
-var pooler = fault{name: "pgbouncer in transaction mode, 5 connections", run: func(ctx context.Context, s *sea) (outcome, error) {
+func pooler(ctx context.Context, s *sea) (outcome, error) {
 	const schedulers, jobs, perSecond = 6, 5000, "1000/s"
 	address := os.Getenv(poolerEnv)
 	if address == "" {
-		return outcome{missing: "no pgbouncer"}, nil
+		return outcome{}, missing("no pgbouncer")
 	}
 	through, err := schemaOf(address, s.number)
 	if err != nil {
@@ -71,4 +71,4 @@ var pooler = fault{name: "pgbouncer in transaction mode, 5 connections", run: fu
 		o.broken = append(o.broken, "no tick was fired")
 	}
 	return o, nil
-}}
+}

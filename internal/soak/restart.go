@@ -9,10 +9,10 @@ import (
 
 // restarted is a PostgreSQL server that is restarted under load, as pg_ctl
 // restart does it in one of its modes.
-func restarted(mode string, with syscall.Signal) fault {
-	return fault{name: "PostgreSQL restarted, -m " + mode, run: func(ctx context.Context, s *sea) (outcome, error) {
+func restarted(of func() (programs, error), with syscall.Signal) func(context.Context, *sea) (outcome, error) {
+	return func(ctx context.Context, s *sea) (outcome, error) {
 		const schedulers, perSecond = 2, "150/s"
-		p, err := installed()
+		p, err := of()
 		if err != nil {
 			return outcome{}, err
 		}
@@ -54,5 +54,5 @@ func restarted(mode string, with syscall.Signal) fault {
 		stopped, back := s.logged("database_error"), s.logged("database_back")
 		o.what = fmt.Sprintf("%d restarts, %d jobs; `database_error` %d times, `database_back` %d times", restarts, len(ids), stopped, back)
 		return o, nil
-	}}
+	}
 }

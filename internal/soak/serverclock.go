@@ -14,11 +14,11 @@ const faketimeEnv = "WEIR_FAKETIME"
 
 // serverClock is the clock of the PostgreSQL server that goes on by an hour and
 // comes back.
-var serverClock = fault{name: "the server's clock an hour on, and back", run: func(ctx context.Context, s *sea) (outcome, error) {
+func serverClock(ctx context.Context, s *sea) (outcome, error) {
 	const schedulers, perSecond = 2, "150/s"
 	library := os.Getenv(faketimeEnv)
 	if library == "" {
-		return outcome{missing: "no libfaketime"}, nil
+		return outcome{}, missing("no libfaketime")
 	}
 	p, err := installed()
 	if err != nil {
@@ -87,4 +87,4 @@ var serverClock = fault{name: "the server's clock an hour on, and back", run: fu
 		o.broken = append(o.broken, fmt.Sprintf("%d ticks were fired, and %d can be explained", len(h.ticks), most))
 	}
 	return o, nil
-}}
+}

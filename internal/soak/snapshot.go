@@ -12,7 +12,7 @@ import (
 
 // oldSnapshot is a transaction of somebody else's that is left open: until it
 // ends the server keeps every row that was deleted since.
-var oldSnapshot = fault{name: "a REPEATABLE READ transaction left open", run: func(ctx context.Context, s *sea) (outcome, error) {
+func oldSnapshot(ctx context.Context, s *sea) (outcome, error) {
 	const perSecond, batch = "100000/s", 3000
 	direct := os.Getenv(serverEnv)
 	dsn, err := schemaOf(direct, s.number)
@@ -65,4 +65,4 @@ var oldSnapshot = fault{name: "a REPEATABLE READ transaction left open", run: fu
 	first, last := took[1], took[len(took)-1] // the first one warms up
 	o.what = fmt.Sprintf("%d jobs in batches of %d: the second took %v, the last %v", len(ids), batch, first.Round(time.Millisecond), last.Round(time.Millisecond))
 	return o, err
-}}
+}
