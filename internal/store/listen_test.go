@@ -217,7 +217,7 @@ func TestNobodyListensBehindAPoolerInTransactionMode(t *testing.T) {
 		return p
 	}})
 	l := &listener{}
-	ends(t, "watch", func() error { s.Watch(t.Context(), l.tell); return nil })
+	require.NoError(t, ends(t, "watch", func() error { s.Watch(t.Context(), l.tell); return nil }))
 	require.Equal(t, []error{store.ErrDeaf}, l.told)
 	for _, p := range poolers {
 		if p.session != nil {

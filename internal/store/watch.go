@@ -94,18 +94,18 @@ var sessionSQL = &statement{postgres: `select pid || ' ' || backend_start from p
 // with one of them, and disturb whoever gets it next.
 func (s *Store) sharesSessions(ctx context.Context) (bool, error) {
 	const looks = 5 // others may come in between
-	db, err := s.pool(s.target.dsn, 2, engineSilence)
+	var sessions [2]string
+	var conns [2]*sqlx.Conn
+	db, err := s.pool(s.target.dsn, len(sessions), engineSilence)
 	if err != nil {
 		return false, err
 	}
-	defer db.Close()
-	var sessions [2]string
-	var conns [2]*sqlx.Conn
+	defer func() { _ = db.Close() }()
 	for i := range conns {
 		if conns[i], err = db.Connx(ctx); err != nil {
 			return false, err
 		}
-		defer conns[i].Close()
+		defer func() { _ = conns[i].Close() }()
 	}
 	for range looks {
 		for i, conn := range conns {
