@@ -36,11 +36,11 @@ const (
 // childConfig is how a scheduler runs. What is zero is as in the kill rounds.
 type childConfig struct {
 	DSN, Ledger string
-	Rate        string        `json:",omitempty"`
-	Lease       time.Duration `json:",omitempty"`
-	Instant     bool          `json:",omitempty"` // jobs take no time
-	Schedule    string        `json:",omitempty"` // when a tick is due; "": never
-	Log         string        `json:",omitempty"` // the file for all that it logs; "": errors, on its standard error
+	Rate        string        `json:"rate,omitempty"`
+	Lease       time.Duration `json:"lease,omitempty"`
+	Instant     bool          `json:"instant,omitempty"`  // jobs take no time
+	Schedule    string        `json:"schedule,omitempty"` // when a tick is due; "": never
+	Log         string        `json:"log,omitempty"`      // the file for all that it logs; "": errors, on its standard error
 }
 
 // startChild starts this program as a scheduler.

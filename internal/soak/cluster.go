@@ -48,14 +48,13 @@ type cluster struct {
 	port      int
 	password  string
 	env       []string // NAME=VALUE: what the programs alone get
-	settings  []string // NAME=VALUE
 	as        []string // what makes a command unprivileged
 	server    *process
 }
 
 // cluster makes a server and starts it.
-func (s *sea) cluster(ctx context.Context, name string, p programs, settings ...string) (*cluster, error) {
-	c, err := s.emptyCluster(name, p, settings...)
+func (s *sea) cluster(ctx context.Context, name string, p programs) (*cluster, error) {
+	c, err := s.emptyCluster(name, p)
 	if err != nil {
 		return nil, err
 	}
@@ -65,7 +64,7 @@ func (s *sea) cluster(ctx context.Context, name string, p programs, settings ...
 // create fills an empty cluster and starts it.
 func (c *cluster) create(ctx context.Context) error {
 	password := filepath.Join(c.dir, "password")
-	if err := os.WriteFile(password, []byte(c.password), 0o644); err != nil { //nolint:gosec // the folder around it is closed
+	if err := os.WriteFile(password, []byte(c.password), 0o644); err != nil { // the folder around it is closed
 		return err
 	}
 	if err := c.run(ctx, "initdb", "-D", "data", "-U", "postgres", "-E", "UTF8", "--locale=C", "--no-sync", "--auth=md5", "--pwfile=password"); err != nil {
@@ -75,8 +74,8 @@ func (c *cluster) create(ctx context.Context) error {
 }
 
 // emptyCluster is one without data.
-func (s *sea) emptyCluster(name string, p programs, settings ...string) (*cluster, error) {
-	c := &cluster{programs: p, name: name, dir: filepath.Join(s.dir, name), settings: settings, password: rand.Text()}
+func (s *sea) emptyCluster(name string, p programs) (*cluster, error) {
+	c := &cluster{programs: p, name: name, dir: filepath.Join(s.dir, name), password: rand.Text()}
 	if err := os.Mkdir(c.dir, 0o700); err != nil {
 		return nil, err
 	}
@@ -162,16 +161,12 @@ func (c *cluster) start(ctx context.Context) error {
 func freePort() int { return 20000 + mathrand.IntN(12000) }
 
 func (c *cluster) launch(ctx context.Context) (err error) {
-	args := []string{"-D", "data", "-h", "127.0.0.1", "-p", strconv.Itoa(c.port), "-k", c.dir, "-N", "100"}
-	for _, setting := range c.settings {
-		args = append(args, "-c", setting)
-	}
 	log, err := appendTo(c.logFile())
 	if err != nil {
 		return err
 	}
 	defer log.Close()
-	cmd := c.command(context.WithoutCancel(ctx), "postgres", args...)
+	cmd := c.command(context.WithoutCancel(ctx), "postgres", "-D", "data", "-h", "127.0.0.1", "-p", strconv.Itoa(c.port), "-k", c.dir, "-N", "100")
 	cmd.Stdout, cmd.Stderr = log, log
 	if c.server, err = begin(cmd); err != nil {
 		return err

@@ -34,7 +34,9 @@ func schemaOf(server string, n int) (string, error) {
 		return "", fmt.Errorf("the server's address: %w", err)
 	}
 	q := u.Query()
-	q.Set("schema", fmt.Sprintf("soak_%d_%d", os.Getpid(), n))
+	q.Set("schema", schemaName(n))
 	u.RawQuery = q.Encode()
 	return u.String(), nil
 }
+
+func schemaName(n int) string { return fmt.Sprintf("soak_%d_%d", os.Getpid(), n) }

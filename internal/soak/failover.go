@@ -59,19 +59,21 @@ func failover(ctx context.Context, s *sea) (outcome, error) {
 	if err != nil {
 		return outcome{}, err
 	}
-	client, producers, err := s.sail(ctx, 2, childConfig{DSN: p.eitherHost(), Rate: failoverRate})
+	client, producers, err := s.sail(ctx, childConfig{DSN: p.eitherHost(), Rate: failoverRate})
 	if err != nil {
 		return outcome{}, err
 	}
-	if err := pause(ctx, pick(s, 10*time.Second, 2*time.Second)); err != nil {
+	if err := pause(ctx, pick(s, 10*time.Second, time.Second)); err != nil {
 		return outcome{}, err
 	}
 	p.primary.end(syscall.SIGKILL)
+	// What it leaves in shared memory is removed when it starts again.
+	s.atEnd(func() { _ = p.primary.start(context.WithoutCancel(ctx)) })
 	if err := p.promote(ctx); err != nil {
 		return outcome{}, err
 	}
 	promoted := time.Now()
-	if err := pause(ctx, pick(s, 10*time.Second, 4*time.Second)); err != nil {
+	if err := pause(ctx, pick(s, 10*time.Second, 2*time.Second)); err != nil {
 		return outcome{}, err
 	}
 	ids := s.acknowledged(producers...)
@@ -98,11 +100,11 @@ func switchover(ctx context.Context, s *sea) (outcome, error) {
 		return outcome{}, err
 	}
 	u.Host = r.Address()
-	client, producers, err := s.sail(ctx, 2, childConfig{DSN: u.String(), Rate: failoverRate})
+	client, producers, err := s.sail(ctx, childConfig{DSN: u.String(), Rate: failoverRate})
 	if err != nil {
 		return outcome{}, err
 	}
-	if err := pause(ctx, pick(s, 10*time.Second, 2*time.Second)); err != nil {
+	if err := pause(ctx, pick(s, 10*time.Second, time.Second)); err != nil {
 		return outcome{}, err
 	}
 	if err := p.primary.sql().exec(ctx, `alter system set default_transaction_read_only = on`, `select pg_reload_conf()`); err != nil {
@@ -120,7 +122,7 @@ func switchover(ctx context.Context, s *sea) (outcome, error) {
 	}
 	r.Redirect(fmt.Sprintf("127.0.0.1:%d", p.standby.port))
 	moved := time.Now()
-	if err := pause(ctx, pick(s, 10*time.Second, 4*time.Second)); err != nil {
+	if err := pause(ctx, pick(s, 10*time.Second, 2*time.Second)); err != nil {
 		return outcome{}, err
 	}
 	ids := s.acknowledged(producers...)

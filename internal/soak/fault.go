@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 )
@@ -37,11 +38,6 @@ var faults = []fault{
 	{name: "the network cut without a word", run: cut},
 	{name: "the server's clock an hour on, and back", run: serverClock},
 }
-
-// missing is what an experiment needs and this machine has not.
-type missing string
-
-func (m missing) Error() string { return string(m) }
 
 // outcome is what came of a fault.
 type outcome struct {
@@ -80,7 +76,7 @@ func (o outcome) check() (err error) {
 	return err
 }
 
-// roughSeas makes the faults happen, one after the other.
+// roughSeas makes the faults happen.
 func roughSeas(ctx context.Context, args []string) error {
 	flags := flag.NewFlagSet("soak rough-seas", flag.ExitOnError)
 	short := flags.Bool("short", false, "a short form of each")
@@ -88,31 +84,48 @@ func roughSeas(ctx context.Context, args []string) error {
 	_ = flags.Parse(args) // it exits
 	fmt.Println("| fault | what happened | lost | repeated | over the bound | back after |")
 	fmt.Println("|---|---|---|---|---|---|")
-	var failed error
+	// Most of the time they wait, so short ones go two by two.
+	lanes := make(chan struct{}, 1)
+	if *short {
+		lanes = make(chan struct{}, 2)
+	}
+	var met sync.WaitGroup
+	errs := make([]error, len(faults))
 	for n, f := range faults {
 		if !strings.Contains(f.name, *only) || f.long && *short {
 			continue
 		}
-		began := time.Now()
-		o, err := meet(ctx, f, n+1, *short)
-		if ctx.Err() != nil {
-			return ctx.Err()
-		}
-		if lack, ok := errors.AsType[missing](err); ok {
-			fmt.Printf("| %s | NOT RUN: %s | | | | |\n", f.name, lack)
-			fmt.Fprintf(os.Stderr, "soak: *** NOT RUN: %s: %s ***\n", f.name, lack)
-			continue
-		}
-		if err == nil {
-			fmt.Printf("| %s | %s |\n", f.name, o)
-			err = o.check()
-		}
-		if err != nil {
-			failed = errors.Join(failed, fmt.Errorf("%s: %w", f.name, err))
-		}
-		fmt.Fprintf(os.Stderr, "soak: %s: %.0f s\n", f.name, time.Since(began).Seconds())
+		lanes <- struct{}{}
+		met.Go(func() {
+			defer func() { <-lanes }()
+			errs[n] = f.show(ctx, n+1, *short)
+		})
 	}
-	return failed
+	met.Wait()
+	return errors.Join(errs...)
+}
+
+// show makes a fault happen and prints its row.
+func (f fault) show(ctx context.Context, n int, short bool) error {
+	began := time.Now()
+	o, err := meet(ctx, f, n, short)
+	lack, lacks := errors.AsType[missing](err)
+	switch {
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case lacks:
+		fmt.Printf("| %s | NOT RUN: %s | | | | |\n", f.name, lack)
+		fmt.Fprintf(os.Stderr, "soak: *** NOT RUN: %s: %s ***\n", f.name, lack)
+		return nil
+	case err == nil:
+		fmt.Printf("| %s | %s |\n", f.name, o)
+		err = o.check()
+	}
+	fmt.Fprintf(os.Stderr, "soak: %s: %.0f s\n", f.name, time.Since(began).Seconds())
+	if err != nil {
+		return fmt.Errorf("%s: %w", f.name, err)
+	}
+	return nil
 }
 
 // meet makes one fault happen. Its folder is kept where it did not go well.

@@ -9,7 +9,6 @@ import (
 	"os"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/weirq/weir/queue"
@@ -19,7 +18,7 @@ import (
 // and calls that cancel jobs while these are started, swept and finished.
 func strict(level string) func(context.Context, *sea) (outcome, error) {
 	return func(ctx context.Context, s *sea) (outcome, error) {
-		const perSecond, jobs, cancellers = "400/s", 2000, 4
+		const perSecond, jobs = "400/s", 2000
 		admin := server(os.Getenv(serverEnv))
 		name := fmt.Sprintf("soak_%d_%d", os.Getpid(), s.number)
 		if err := admin.exec(ctx, `create database `+name, `alter database `+name+` set default_transaction_isolation = '`+level+`'`); err != nil {
@@ -34,37 +33,20 @@ func strict(level string) func(context.Context, *sea) (outcome, error) {
 		}
 		u.Path = "/" + name
 		began := time.Now()
-		client, producers, err := s.sail(ctx, 2, childConfig{DSN: u.String(), Rate: perSecond})
+		client, producers, err := s.sail(ctx, childConfig{DSN: u.String(), Rate: perSecond})
 		if err != nil {
 			return outcome{}, err
 		}
-		var cancelled atomic.Int64
 		var refusals []error
-		var mu sync.Mutex
-		for until := time.Now().Add(pick(s, time.Minute, 4*time.Second)); time.Now().Before(until); {
+		cancelled := 0
+		for until := time.Now().Add(pick(s, time.Minute, 2*time.Second)); time.Now().Before(until); {
 			receipts, err := work.EnqueueMany(ctx, client, make([]int, jobs/10))
 			if err != nil {
 				return outcome{}, err
 			}
-			var calls sync.WaitGroup
-			for range cancellers {
-				order := rand.Perm(len(receipts))
-				calls.Go(func() {
-					for _, i := range order[:len(order)/2] {
-						err := client.Cancel(ctx, receipts[i].ID)
-						var ended *queue.NotCancellableError
-						switch {
-						case err == nil:
-							cancelled.Add(1)
-						case !errors.As(err, &ended):
-							mu.Lock()
-							refusals = append(refusals, err)
-							mu.Unlock()
-						}
-					}
-				})
-			}
-			calls.Wait()
+			n, refused := cancelHalves(ctx, client, receipts)
+			cancelled += n
+			refusals = append(refusals, refused...)
 		}
 		ids := s.acknowledged(producers...)
 		deadlocks, err := server(u.String()).number(ctx, `select deadlocks from pg_stat_database where datname = current_database()`)
@@ -73,7 +55,7 @@ func strict(level string) func(context.Context, *sea) (outcome, error) {
 		}
 		o, err := s.landed(ctx, client, ids, perSecond, began)
 		o.within = 10 * time.Second
-		o.what = fmt.Sprintf("%d jobs beside %d cancels; deadlocks: %d", len(ids), cancelled.Load(), deadlocks)
+		o.what = fmt.Sprintf("%d jobs beside %d cancels; deadlocks: %d", len(ids), cancelled, deadlocks)
 		for _, p := range producers {
 			refusals = append(refusals, p.refusals...)
 		}
@@ -94,4 +76,31 @@ func strict(level string) func(context.Context, *sea) (outcome, error) {
 		}
 		return o, err
 	}
+}
+
+// cancelHalves cancels jobs from several sides at once, each half of them in an
+// order of its own. One that has ended cannot be cancelled.
+func cancelHalves(ctx context.Context, client *queue.Client, receipts []queue.Receipt) (cancelled int, refusals []error) {
+	const sides = 4
+	var mu sync.Mutex
+	var calls sync.WaitGroup
+	for range sides {
+		order := rand.Perm(len(receipts))
+		calls.Go(func() {
+			for _, i := range order[:len(order)/2] {
+				err := client.Cancel(ctx, receipts[i].ID)
+				_, ended := errors.AsType[*queue.NotCancellableError](err)
+				mu.Lock()
+				switch {
+				case err == nil:
+					cancelled++
+				case !ended:
+					refusals = append(refusals, err)
+				}
+				mu.Unlock()
+			}
+		})
+	}
+	calls.Wait()
+	return cancelled, refusals
 }

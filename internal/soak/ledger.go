@@ -58,6 +58,12 @@ func (l ledger) read() (history, error) {
 	return h, nil
 }
 
+// ended is how many effects there are so far.
+func (l ledger) ended() int {
+	text, _ := os.ReadFile(string(l))
+	return bytes.Count(text, []byte("effect "))
+}
+
 // repeated is how many effects there were beyond the first of each job.
 func (h history) repeated() (n int) {
 	for _, times := range h.effects {

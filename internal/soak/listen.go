@@ -17,23 +17,23 @@ const unheard = 1500 * time.Millisecond
 
 // deafened is a listening connection that the server ends every two seconds.
 func deafened(ctx context.Context, s *sea) (outcome, error) {
-	const schedulers, perSecond = 2, "1000/s"
+	const perSecond = "1000/s"
 	direct := server(os.Getenv(serverEnv))
 	dsn, err := schemaOf(string(direct), s.number)
 	if err != nil {
 		return outcome{}, err
 	}
-	client, producers, err := s.sail(ctx, schedulers, childConfig{DSN: dsn, Rate: perSecond})
+	client, producers, err := s.sail(ctx, childConfig{DSN: dsn, Rate: perSecond})
 	if err != nil {
 		return outcome{}, err
 	}
 	began := time.Now()
 	ended := int64(0)
-	for range pick(s, 30, 3) {
+	for range pick(s, 30, 2) {
 		if err := pause(ctx, 2*time.Second); err != nil {
 			return outcome{}, err
 		}
-		n, err := direct.number(ctx, `select count(pg_terminate_backend(pid)) from pg_stat_activity where query ilike 'listen "weir_%'`)
+		n, err := direct.number(ctx, `select count(pg_terminate_backend(pid)) from pg_stat_activity where query ilike 'listen "weir_' || md5('`+schemaName(s.number)+`') || '%'`)
 		if err != nil {
 			return outcome{}, err
 		}
@@ -70,7 +70,7 @@ func deafened(ctx context.Context, s *sea) (outcome, error) {
 
 // cut is a network that moves nothing any more, without a word.
 func cut(ctx context.Context, s *sea) (outcome, error) {
-	const schedulers, perSecond = 2, "150/s"
+	const perSecond = "150/s"
 	direct, err := schemaOf(os.Getenv(serverEnv), s.number)
 	if err != nil {
 		return outcome{}, err
@@ -85,22 +85,21 @@ func cut(ctx context.Context, s *sea) (outcome, error) {
 	}
 	s.atEnd(r.Close)
 	u.Host = r.Address()
-	_, producers, err := s.sail(ctx, schedulers, childConfig{DSN: u.String(), Rate: perSecond, Lease: 30 * time.Second})
-	if err != nil {
+	if _, err := s.crewed(ctx, schedulers, childConfig{DSN: u.String(), Rate: perSecond, Lease: 30 * time.Second}); err != nil {
 		return outcome{}, err
 	}
-	// Another producer, whose way to the server is whole.
+	// The producer's way to the server is whole.
 	client, err := queue.Open(ctx, direct)
 	if err != nil {
 		return outcome{}, err
 	}
 	s.atEnd(func() { _ = client.Close() })
-	producers = append(producers, s.produce(ctx, client, 20*time.Millisecond))
+	producer := s.produce(ctx, client, 20*time.Millisecond)
 	if err := pause(ctx, 2*time.Second); err != nil {
 		return outcome{}, err
 	}
 	r.Cut()
-	if err := pause(ctx, pick(s, time.Minute, 12*time.Second)); err != nil {
+	if err := pause(ctx, pick(s, time.Minute, 6*time.Second)); err != nil {
 		return outcome{}, err
 	}
 	r.Mend()
@@ -108,13 +107,13 @@ func cut(ctx context.Context, s *sea) (outcome, error) {
 	if err := s.untilAll(ctx, "database_back", schedulers); err != nil {
 		return outcome{}, err
 	}
-	ids := s.acknowledged(producers...)
+	ids := s.acknowledged(producer)
 	o, err := s.landed(ctx, client, ids, perSecond, mended)
 	o.within = 15 * time.Second // a connection that is being made, and the pause after it
 	if !s.short {
 		o.allowed = schedulers * concurrency // their leases ran out meanwhile
 	}
-	o.what = fmt.Sprintf("%d jobs, a third of them of a producer that was not cut off; `database_error` %d times, `database_back` %d times",
+	o.what = fmt.Sprintf("%d jobs of a producer that was not cut off; `database_error` %d times, `database_back` %d times",
 		len(ids), s.logged("database_error"), s.logged("database_back"))
 	return o, err
 }

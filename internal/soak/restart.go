@@ -11,7 +11,7 @@ import (
 // restart does it in one of its modes.
 func restarted(of func() (programs, error), with syscall.Signal) func(context.Context, *sea) (outcome, error) {
 	return func(ctx context.Context, s *sea) (outcome, error) {
-		const schedulers, perSecond = 2, "150/s"
+		const perSecond = "150/s"
 		p, err := of()
 		if err != nil {
 			return outcome{}, err
@@ -20,11 +20,11 @@ func restarted(of func() (programs, error), with syscall.Signal) func(context.Co
 		if err != nil {
 			return outcome{}, err
 		}
-		client, producers, err := s.sail(ctx, schedulers, childConfig{DSN: c.dsn(), Rate: perSecond})
+		client, producers, err := s.sail(ctx, childConfig{DSN: c.dsn(), Rate: perSecond})
 		if err != nil {
 			return outcome{}, err
 		}
-		restarts := pick(s, 8, 2)
+		restarts := pick(s, 8, 1)
 		var healed []time.Time
 		for n := range restarts {
 			if err := pause(ctx, time.Second); err != nil {
@@ -52,7 +52,13 @@ func restarted(of func() (programs, error), with syscall.Signal) func(context.Co
 		}
 		o.within = 3 * time.Second // the longest pause between two tries is 2 s
 		stopped, back := s.logged("database_error"), s.logged("database_back")
-		o.what = fmt.Sprintf("%d restarts, %d jobs; `database_error` %d times, `database_back` %d times", restarts, len(ids), stopped, back)
+		refused := 0
+		for _, p := range producers {
+			n, _ := p.refused()
+			refused += n
+		}
+		o.what = fmt.Sprintf("%d restarts, %d jobs, %d enqueues repeated; `database_error` %d times, `database_back` %d times",
+			restarts, len(ids), refused, stopped, back)
 		return o, nil
 	}
 }

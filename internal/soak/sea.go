@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -37,8 +38,8 @@ func (s *sea) end() {
 		_ = p.Process.Kill()
 		_ = p.Wait()
 	}
-	for i := len(s.ends) - 1; i >= 0; i-- {
-		s.ends[i]()
+	for _, end := range slices.Backward(s.ends) {
+		end()
 	}
 }
 
@@ -108,23 +109,31 @@ func (s *sea) logged(event string) (n int) {
 	return n
 }
 
-// sail has schedulers and producers work on a database for a while.
-func (s *sea) sail(ctx context.Context, schedulers int, c childConfig) (*queue.Client, []*producer, error) {
-	client, err := queue.Open(ctx, c.DSN)
+// schedulers is how many there are where nothing else is said.
+const schedulers = 2
+
+// sail has schedulers and two producers work on a database.
+func (s *sea) sail(ctx context.Context, c childConfig) (*queue.Client, []*producer, error) {
+	client, err := s.crewed(ctx, schedulers, c)
 	if err != nil {
 		return nil, nil, err
+	}
+	return client, []*producer{s.produce(ctx, client, 10*time.Millisecond), s.produce(ctx, client, 10*time.Millisecond)}, nil
+}
+
+// crewed has schedulers work on a database, and waits until they do.
+func (s *sea) crewed(ctx context.Context, schedulers int, c childConfig) (*queue.Client, error) {
+	client, err := queue.Open(ctx, c.DSN)
+	if err != nil {
+		return nil, err
 	}
 	s.atEnd(func() { s.err = errors.Join(s.err, client.Close()) })
 	for range schedulers {
 		if _, err := s.schedule(ctx, c); err != nil {
-			return nil, nil, err
+			return nil, err
 		}
 	}
-	var producers []*producer
-	for range 2 {
-		producers = append(producers, s.produce(ctx, client, 10*time.Millisecond))
-	}
-	return client, producers, s.untilAll(ctx, "wakeups_", schedulers)
+	return client, s.untilAll(ctx, "wakeups_", schedulers)
 }
 
 // untilAll waits until an event was logged so many times.
@@ -169,15 +178,15 @@ func (p *producer) run(ctx context.Context, client *queue.Client) {
 			return
 		case <-tick.C:
 		}
-		p.enqueue(client, n)
+		p.enqueue(context.WithoutCancel(ctx), client, n)
 	}
 }
 
 // enqueue tries until the job is acknowledged: the id makes that one job. What
 // has been begun is brought to its end.
-func (p *producer) enqueue(client *queue.Client, n int) {
+func (p *producer) enqueue(ctx context.Context, client *queue.Client, n int) {
 	const patience = 2 * time.Minute
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	var opts []queue.EnqueueOption
 	for {

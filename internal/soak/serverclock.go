@@ -15,7 +15,7 @@ const faketimeEnv = "WEIR_FAKETIME"
 // serverClock is the clock of the PostgreSQL server that goes on by an hour and
 // comes back.
 func serverClock(ctx context.Context, s *sea) (outcome, error) {
-	const schedulers, perSecond = 2, "150/s"
+	const perSecond = "150/s"
 	library := os.Getenv(faketimeEnv)
 	if library == "" {
 		return outcome{}, missing("no libfaketime")
@@ -31,7 +31,7 @@ func serverClock(ctx context.Context, s *sea) (outcome, error) {
 	step := filepath.Join(c.dir, "step")
 	set := func(by string) error {
 		// The server reads it at any moment: it is never half written.
-		if err := os.WriteFile(step+".new", []byte(by+"\n"), 0o644); err != nil { //nolint:gosec // the folder around it is closed
+		if err := os.WriteFile(step+".new", []byte(by+"\n"), 0o644); err != nil { // the folder around it is closed
 			return err
 		}
 		return os.Rename(step+".new", step)
@@ -46,11 +46,11 @@ func serverClock(ctx context.Context, s *sea) (outcome, error) {
 	if err := c.create(ctx); err != nil {
 		return outcome{}, err
 	}
-	client, producers, err := s.sail(ctx, schedulers, childConfig{DSN: c.dsn(), Rate: perSecond, Schedule: "@every 1s"})
+	client, producers, err := s.sail(ctx, childConfig{DSN: c.dsn(), Rate: perSecond, Schedule: "@every 1s"})
 	if err != nil {
 		return outcome{}, err
 	}
-	watch := pick(s, 20*time.Second, 4*time.Second)
+	watch := pick(s, 20*time.Second, 2500*time.Millisecond)
 	if err := pause(ctx, watch); err != nil {
 		return outcome{}, err
 	}

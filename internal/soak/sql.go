@@ -28,13 +28,13 @@ func (s server) exec(ctx context.Context, statements ...string) error {
 }
 
 // number asks for one number.
-func (s server) number(ctx context.Context, question string, args ...any) (n int64, err error) {
+func (s server) number(ctx context.Context, question string) (n int64, err error) {
 	db, err := sql.Open("postgres", string(s))
 	if err != nil {
 		return 0, err
 	}
 	defer db.Close()
-	if err = db.QueryRowContext(ctx, question, args...).Scan(&n); err != nil {
+	if err = db.QueryRowContext(ctx, question).Scan(&n); err != nil {
 		return 0, fmt.Errorf("%s: %w", question, err)
 	}
 	return n, nil
