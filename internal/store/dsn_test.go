@@ -234,7 +234,7 @@ func TestAFileThatCannotBeUsedSaysSo(t *testing.T) {
 }
 
 func TestAServerThatCannotBeUsedSaysWhatToMend(t *testing.T) {
-	db := storetest.Postgres(t)
+	db := storetest.Postgres(t).Direct()
 	server, err := url.Parse(db.DSN)
 	require.NoError(t, err)
 	for _, c := range []struct {
