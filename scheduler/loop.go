@@ -15,6 +15,9 @@ import (
 const (
 	// surveyEvery is how often a process looks for what others wrote.
 	surveyEvery = 500 * time.Millisecond
+	// surveyShare is how much longer than a look the time to the next one is, where
+	// looking has become slow.
+	surveyShare = 10
 	// sweepAgain is when a sweep that could take nothing is tried again.
 	sweepAgain = 100 * time.Millisecond
 	// company is how long a result waits for others to be written with.
@@ -267,7 +270,7 @@ func (s *Scheduler) survey(ctx context.Context) error {
 			l.heldUntil = local(held, seen.Now, at)
 		} // else the row is damaged, or slower than declared: a look decides
 	}
-	s.surveyAt = at.Add(surveyEvery)
+	s.surveyAt = at.Add(max(surveyEvery, surveyShare*(clock.Elapsed(s.clock)-elapsed)))
 	return s.surveyTicks(ctx)
 }
 

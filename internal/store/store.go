@@ -39,6 +39,7 @@ type Store struct {
 	texts   sync.Map // *statement -> string
 	group   group
 	wakes   wakes
+	heads   heads
 	notices notices
 
 	closing  sync.Once

@@ -137,6 +137,9 @@ func (s *Store) turn(ctx context.Context, t *tx, req *TurnRequest, out *TurnResu
 		if out.Swept, err = s.sweep(ctx, t, req.KeepLeases); err != nil {
 			return err
 		}
+		if out.Swept.Lost > 0 {
+			s.heads.forget(out.Swept.Lines)
+		}
 	}
 	if req.Admit == nil {
 		return nil
@@ -265,13 +268,20 @@ func (s *Store) candidates(ctx context.Context, t *tx, st *statement, asks []Ask
 	n := len(asks)
 	tasks, queues, fresh := make([]string, n), make([]string, n), make([]bool, n)
 	maxs, ranks, dues, ids, of := make([]int64, n), make([]int64, n), make([]int64, n), make([]int64, n), make([]int64, n)
+	fronts, began := make([]bool, n), s.elapsed()
 	for i, a := range asks {
-		c := a.after()
+		var c Candidate
+		c, fronts[i] = s.heads.begins(&a, began)
 		tasks[i], queues[i], maxs[i], fresh[i] = a.Task, a.Queue, int64(a.Max), a.Fresh
 		ranks[i], dues[i], ids[i], of[i] = int64(c.Rank), c.FirstDue, c.ID, int64(a.Of)
 	}
-	return s.readCandidates(ctx, t, st, read, pq.Array(tasks), pq.Array(queues), pq.Array(maxs), pq.Array(fresh), now,
+	err := s.readCandidates(ctx, t, st, read, pq.Array(tasks), pq.Array(queues), pq.Array(maxs), pq.Array(fresh), now,
 		pq.Array(ranks), pq.Array(dues), pq.Array(ids), pq.Array(of))
+	if err == nil {
+		ended := s.elapsed()
+		s.heads.learn(asks, fronts, read, ended, ended-began)
+	}
+	return err
 }
 
 func (s *Store) readCandidates(ctx context.Context, t *tx, st *statement, read [][]Candidate, args ...any) error {
