@@ -25,7 +25,7 @@ type lineHead struct {
 
 const (
 	// slowWalk is what no walk takes that passes nothing in vain.
-	slowWalk = 20 * time.Millisecond
+	slowWalk = 50 * time.Millisecond
 	// walkShare is how much longer than a walk from the front the next one waits.
 	walkShare = 10
 )
