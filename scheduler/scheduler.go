@@ -60,6 +60,7 @@ type Scheduler struct {
 	held        heldJobs
 	ahead       ahead
 	finished    recently
+	renewals    rarely // told to have failed; belongs to the goroutine that renews
 	subscribers subscribers
 	work        sync.WaitGroup // handlers
 }

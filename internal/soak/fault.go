@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -90,8 +91,9 @@ func roughSeas(ctx context.Context, args []string) error {
 		lanes = make(chan struct{}, 2)
 	}
 	var met sync.WaitGroup
-	errs := make([]error, len(faults))
-	for n, f := range faults {
+	all := slices.Concat(faults, tides)
+	errs := make([]error, len(all))
+	for n, f := range all {
 		if !strings.Contains(f.name, *only) || f.long && *short {
 			continue
 		}
