@@ -17,6 +17,7 @@ var tides = []fault{
 	{name: "another process keeps SQLite's lock, longer than a lease", run: lockedOut},
 	{name: "the disk of a SQLite file is full", run: diskFull},
 	{name: "a SQLite file cannot be written to", run: readOnly},
+	{name: "SQLite's WAL under readers", run: walGrows},
 }
 
 func (s *sea) file() string { return filepath.Join(s.dir, "weir.db") }
