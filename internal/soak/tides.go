@@ -18,6 +18,10 @@ var tides = []fault{
 	{name: "the disk of a SQLite file is full", run: diskFull},
 	{name: "a SQLite file cannot be written to", run: readOnly},
 	{name: "SQLite's WAL under readers", run: walGrows},
+	{name: "the host's clock set back and forth under SQLite", run: hostSteps},
+	{name: "three processes on PostgreSQL, their clocks an hour apart", run: skewed},
+	{name: "a process on SQLite stands still for three leases", run: suspended("sqlite")},
+	{name: "a process on PostgreSQL stands still for three leases", run: suspended("postgres")},
 }
 
 func (s *sea) file() string { return filepath.Join(s.dir, "weir.db") }
