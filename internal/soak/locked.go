@@ -46,7 +46,7 @@ func lockedOut(ctx context.Context, s *sea) (outcome, error) {
 	if err != nil {
 		return o, err
 	}
-	o.within = 3 * time.Second                    // the longest pause between two tries is 2 s
+	o.within = 3 * time.Second                   // the longest pause between two tries is 2 s
 	o.allowed = locks * schedulers * concurrency // what ran when the lock was taken outlived its lease
 	o.what = fmt.Sprintf("%d locks of 3 s to 5 s, leases of 1 s, %d jobs; `database_error` %d times, `database_back` %d times, at most %d lines of log",
 		locks, len(ids), s.logged("database_error"), s.logged("database_back"), s.lines())
