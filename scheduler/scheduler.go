@@ -192,6 +192,9 @@ func (s *Scheduler) begin(ctx context.Context) error {
 	if err := s.store.Register(ctx, rows, declared(limits)); err != nil {
 		return fmt.Errorf("scheduler: %w", err)
 	}
+	if kind := s.store.Remote(); kind != "" {
+		s.log.Warn("database_on_network", "filesystem", kind)
+	}
 	if err := s.tellUndeclared(ctx); err != nil {
 		return fmt.Errorf("scheduler: %w", err)
 	}
