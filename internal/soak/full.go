@@ -45,7 +45,7 @@ func (s *sea) unwritable(ctx context.Context, path string, spoil, mend func() er
 	if err != nil {
 		return outcome{}, err
 	}
-	if err := pause(ctx, time.Second); err != nil {
+	if err := pause(ctx, pick(s, 5*time.Second, 500*time.Millisecond)); err != nil {
 		return outcome{}, err
 	}
 	if err := spoil(); err != nil {
@@ -55,7 +55,7 @@ func (s *sea) unwritable(ctx context.Context, path string, spoil, mend func() er
 		return outcome{}, errors.Join(err, mend())
 	}
 	before, stopped := s.lines(), time.Now()
-	if err := pause(ctx, pick(s, 30*time.Second, 4*time.Second)); err != nil {
+	if err := pause(ctx, pick(s, 30*time.Second, 2500*time.Millisecond)); err != nil {
 		return outcome{}, err
 	}
 	lines, lasted := s.lines()-before, time.Since(stopped)
@@ -67,7 +67,7 @@ func (s *sea) unwritable(ctx context.Context, path string, spoil, mend func() er
 	if err := s.untilStarted(ctx, healed); err != nil {
 		return outcome{}, err
 	}
-	if err := pause(ctx, time.Second); err != nil {
+	if err := pause(ctx, pick(s, 5*time.Second, 500*time.Millisecond)); err != nil {
 		return outcome{}, err
 	}
 	ids := s.acknowledged(producers...)

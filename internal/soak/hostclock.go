@@ -61,7 +61,7 @@ func hostSteps(ctx context.Context, s *sea) (outcome, error) {
 		return outcome{}, err
 	}
 	began := time.Now()
-	watch := pick(s, 20*time.Second, 2*time.Second)
+	watch := pick(s, 20*time.Second, 1200*time.Millisecond)
 	if err := pause(ctx, watch); err != nil {
 		return outcome{}, err
 	}

@@ -22,8 +22,8 @@ var tides = []fault{
 	{name: "three processes on PostgreSQL, their clocks an hour apart", run: skewed},
 	{name: "a process on SQLite stands still for three leases", run: suspended("sqlite")},
 	{name: "a process on PostgreSQL stands still for three leases", run: suspended("postgres")},
-	{name: "nothing to do, on SQLite", run: idle("sqlite")},
-	{name: "nothing to do, on PostgreSQL", run: idle("postgres")},
+	{name: "nothing to do, on SQLite", long: true, run: idle("sqlite")},
+	{name: "nothing to do, on PostgreSQL", long: true, run: idle("postgres")},
 }
 
 func (s *sea) file() string { return filepath.Join(s.dir, "weir.db") }

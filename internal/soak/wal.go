@@ -63,7 +63,7 @@ func walGrows(ctx context.Context, s *sea) (outcome, error) {
 			}
 		})
 	}
-	until := time.Now().Add(pick(s, 4*time.Minute, 3*time.Second))
+	until := time.Now().Add(pick(s, 4*time.Minute, 2*time.Second))
 	loaded, err := f.load(ctx, func() bool { return time.Now().After(until) })
 	if err != nil {
 		return outcome{}, err
