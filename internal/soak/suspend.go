@@ -63,7 +63,7 @@ func suspended(database string) func(context.Context, *sea) (outcome, error) {
 		}
 		// Where it stood still in a transaction the other one waits: on SQLite for
 		// as long as that takes, on PostgreSQL until the server ends it.
-		o.within = pick(s, 10*time.Second, 4*time.Second)
+		o.within = pick(s, 12*time.Second, 5*time.Second)
 		o.allowed = times * concurrency
 		o.what = fmt.Sprintf("%d times for %v, leases of %v; %d jobs, `clock_stepped_forward` %d times, `lease_lost` %d times, `late_result_refused` %d times",
 			times, 3*lease, lease, len(ids), s.logged("clock_stepped_forward"), s.logged("lease_lost"), s.logged("late_result_refused"))
