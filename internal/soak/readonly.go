@@ -19,23 +19,23 @@ func readOnly(ctx context.Context, s *sea) (outcome, error) {
 		return outcome{}, err
 	}
 	defer file.Close()
-	s.atEnd(func() { _ = chattr("-i", probe) })
-	err = chattr("+i", probe)
+	s.atEnd(func() { _ = chattr(context.WithoutCancel(ctx), "-i", probe) })
+	err = chattr(ctx, "+i", probe)
 	if _, e := file.Write([]byte("x")); err != nil || e == nil {
 		return outcome{}, missing("a file cannot be made immutable: it takes root, chattr, and a file system that knows it")
 	}
 	set := func(how string) func() error {
-		return func() error { return chattr(how, s.file(), s.file()+"-wal") }
+		return func() error { return chattr(context.WithoutCancel(ctx), how, s.file(), s.file()+"-wal") }
 	}
 	s.atEnd(func() { _ = set("-i")() })
 	return s.unwritable(ctx, s.file(), set("+i"), set("-i"))
 }
 
-func chattr(args ...string) error {
+func chattr(ctx context.Context, args ...string) error {
 	if os.Getuid() != 0 {
 		return os.ErrPermission
 	}
-	if out, err := exec.Command("chattr", args...).CombinedOutput(); err != nil {
+	if out, err := exec.CommandContext(ctx, "chattr", args...).CombinedOutput(); err != nil {
 		return fmt.Errorf("chattr: %w: %s", err, bytes.TrimSpace(out))
 	}
 	return nil

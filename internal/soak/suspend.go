@@ -41,14 +41,14 @@ func suspended(database string) func(context.Context, *sea) (outcome, error) {
 			if err := pause(ctx, time.Second); err != nil {
 				return outcome{}, err
 			}
-			if err := s.signal(0, "STOP"); err != nil {
+			if err := s.signal(ctx, 0, "STOP"); err != nil {
 				return outcome{}, err
 			}
 			moments = append(moments, time.Now())
 			if err := pause(ctx, 3*lease); err != nil {
 				return outcome{}, err
 			}
-			if err := s.signal(0, "CONT"); err != nil {
+			if err := s.signal(ctx, 0, "CONT"); err != nil {
 				return outcome{}, err
 			}
 			moments = append(moments, time.Now())
@@ -72,6 +72,6 @@ func suspended(database string) func(context.Context, *sea) (outcome, error) {
 }
 
 // signal sends a scheduler a signal that not every system has.
-func (s *sea) signal(n int, name string) error {
-	return exec.Command("kill", "-"+name, strconv.Itoa(s.crew[n].Process.Pid)).Run()
+func (s *sea) signal(ctx context.Context, n int, name string) error {
+	return exec.CommandContext(ctx, "kill", "-"+name, strconv.Itoa(s.crew[n].Process.Pid)).Run()
 }
