@@ -40,8 +40,8 @@ func fill(path string) error {
 
 // unwritable is a file that cannot be written to for a while.
 func (s *sea) unwritable(ctx context.Context, path string, spoil, mend func() error) (outcome, error) {
-	const schedulers, perSecond = 2, "150/s"
-	client, producers, err := s.work(ctx, path, schedulers, childConfig{Rate: perSecond})
+	const perSecond = "150/s"
+	client, producers, err := s.work(ctx, path, childConfig{Rate: perSecond})
 	if err != nil {
 		return outcome{}, err
 	}

@@ -51,12 +51,12 @@ func (s *sea) wrongClock() (set func(by time.Duration) error, err error) {
 // hostSteps is a host whose clock is set back and forth under all that work on
 // one SQLite file.
 func hostSteps(ctx context.Context, s *sea) (outcome, error) {
-	const schedulers, perSecond, week = 2, "150/s", 7 * 24 * time.Hour
+	const perSecond, week = "150/s", 7 * 24 * time.Hour
 	set, err := s.wrongClock()
 	if err != nil {
 		return outcome{}, err
 	}
-	client, producers, err := s.work(ctx, s.file(), schedulers, childConfig{Rate: perSecond, Schedule: "@every 1s"})
+	client, producers, err := s.work(ctx, s.file(), childConfig{Rate: perSecond, Schedule: "@every 1s"})
 	if err != nil {
 		return outcome{}, err
 	}

@@ -11,8 +11,8 @@ import (
 // lockedOut is a process that keeps SQLite's lock for longer than a lease, again
 // and again.
 func lockedOut(ctx context.Context, s *sea) (outcome, error) {
-	const schedulers, perSecond = 2, "150/s"
-	client, producers, err := s.work(ctx, s.file(), schedulers, childConfig{Rate: perSecond, Lease: time.Second})
+	const perSecond = "150/s"
+	client, producers, err := s.work(ctx, s.file(), childConfig{Rate: perSecond, Lease: time.Second})
 	if err != nil {
 		return outcome{}, err
 	}

@@ -21,7 +21,7 @@ func readOnly(ctx context.Context, s *sea) (outcome, error) {
 	defer file.Close()
 	s.atEnd(func() { _ = chattr(context.WithoutCancel(ctx), "-i", probe) })
 	err = chattr(ctx, "+i", probe)
-	if _, e := file.Write([]byte("x")); err != nil || e == nil {
+	if _, e := file.WriteString("x"); err != nil || e == nil {
 		return outcome{}, missing("a file cannot be made immutable: it takes root, chattr, and a file system that knows it")
 	}
 	set := func(how string) func() error {

@@ -30,7 +30,7 @@ func (s *sea) file() string { return filepath.Join(s.dir, "weir.db") }
 
 // work has schedulers and producers work on a SQLite file, and returns when
 // they do.
-func (s *sea) work(ctx context.Context, path string, schedulers int, c childConfig) (*queue.Client, []*producer, error) {
+func (s *sea) work(ctx context.Context, path string, c childConfig) (*queue.Client, []*producer, error) {
 	c.DSN = "sqlite:" + path
 	client, err := queue.Open(ctx, c.DSN)
 	if err != nil {

@@ -49,7 +49,7 @@ func (f *freighter) load(ctx context.Context, enough func() bool) (largest int64
 // then while one reads in a transaction that does not end.
 func walGrows(ctx context.Context, s *sea) (outcome, error) {
 	const perSecond, most, quiet = "300/s", 64 << 20, 8 << 20
-	client, producers, err := s.work(ctx, s.file(), 2, childConfig{Rate: perSecond})
+	client, producers, err := s.work(ctx, s.file(), childConfig{Rate: perSecond})
 	if err != nil {
 		return outcome{}, err
 	}

@@ -276,7 +276,7 @@ func unfit(err error) bool {
 // mended says what to do where SQLite's file cannot be written to. It goes on
 // as soon as that is done.
 func (s *Store) mended(err error) error {
-	mend := ""
+	var mend string
 	switch code, _ := sqliteCode(err); code & 0xff {
 	case sqliteFull:
 		mend = "make room on the disk of " + s.target.path
