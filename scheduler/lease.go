@@ -109,7 +109,7 @@ func (s *Scheduler) renew(ctx context.Context) bool {
 	asking, cancel := context.WithTimeout(ctx, s.config.lease/4)
 	defer cancel()
 	kept, err := s.store.Renew(asking, held, s.config.lease.Microseconds())
-	if err != nil && ctx.Err() == nil {
+	if err != nil && ctx.Err() == nil && s.renewals.due(s.clock.Now(), tellRenewals) {
 		s.log.Error("lease_renewal_failed", "jobs", len(jobs), "error", err)
 	}
 	for _, j := range jobs {

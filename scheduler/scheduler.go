@@ -60,6 +60,7 @@ type Scheduler struct {
 	held        heldJobs
 	ahead       ahead
 	finished    recently
+	renewals    rarely // told to have failed; belongs to the goroutine that renews
 	subscribers subscribers
 	work        sync.WaitGroup // handlers
 }
@@ -191,6 +192,9 @@ func (s *Scheduler) begin(ctx context.Context) error {
 	if err := s.store.Register(ctx, rows, declared(limits)); err != nil {
 		return fmt.Errorf("scheduler: %w", err)
 	}
+	if kind := s.store.Remote(); kind != "" {
+		s.log.Warn("database_on_network", "filesystem", kind)
+	}
 	if err := s.tellUndeclared(ctx); err != nil {
 		return fmt.Errorf("scheduler: %w", err)
 	}
@@ -222,6 +226,7 @@ func (s *Scheduler) serve(ctx context.Context, loop func(context.Context) error)
 	beside.Go(func() { s.renewLeases(renewing) })
 	beside.Go(func() { s.keepHistory(renewing) })
 	beside.Go(func() { s.store.Watch(renewing, s.heard) })
+	beside.Go(func() { s.keepWAL(renewing) })
 	err := loop(ctx)
 	stop()
 	beside.Wait()

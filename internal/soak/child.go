@@ -40,6 +40,7 @@ type childConfig struct {
 	Lease       time.Duration `json:"lease,omitempty"`
 	Instant     bool          `json:"instant,omitempty"`  // jobs take no time
 	Schedule    string        `json:"schedule,omitempty"` // when a tick is due; "": never
+	Clock       string        `json:"clock,omitempty"`    // the file that says by how much its host's clock is wrong; "": as the soak's
 	Log         string        `json:"log,omitempty"`      // the file for all that it logs; "": errors, on its standard error
 }
 
@@ -65,6 +66,11 @@ func runChild(config string) error {
 	c := childConfig{Rate: rate, Lease: lease}
 	if err := json.Unmarshal([]byte(config), &c); err != nil {
 		return err
+	}
+	if c.Clock != "" {
+		if err := os.Setenv(clockEnv, c.Clock); err != nil {
+			return err
+		}
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	defer stop()

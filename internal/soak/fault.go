@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -16,8 +17,9 @@ import (
 // fault is something that goes wrong with a database, a network or a clock
 // while schedulers work. What each does has a file of its own.
 type fault struct {
-	name string // as the table shows it
-	long bool   // not part of the short form
+	name  string // as the table shows it
+	long  bool   // not part of the short form
+	alone bool   // it changes what others would feel
 	// run makes it happen to a sea and says what came of it. An error says that
 	// the experiment could not be made, and fails the run; missing does not.
 	run func(ctx context.Context, s *sea) (outcome, error)
@@ -90,9 +92,15 @@ func roughSeas(ctx context.Context, args []string) error {
 		lanes = make(chan struct{}, 2)
 	}
 	var met sync.WaitGroup
-	errs := make([]error, len(faults))
-	for n, f := range faults {
+	all := slices.Concat(faults, tides)
+	errs := make([]error, len(all))
+	for n, f := range all {
 		if !strings.Contains(f.name, *only) || f.long && *short {
+			continue
+		}
+		if f.alone {
+			met.Wait()
+			errs[n] = f.show(ctx, n+1, *short)
 			continue
 		}
 		lanes <- struct{}{}

@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"database/sql"
 	"fmt"
 )
 
@@ -57,13 +58,45 @@ union all select 'lease', '', '', (select lease_until from weir_jobs where lease
 union all select 'now', '', '', $3`,
 }
 
+// surveyor answers surveys. On SQLite the statement is prepared once: to read
+// it takes longer than to run it, and an idle process does little else.
+func (s *Store) surveyor(ctx context.Context) (Handle, error) {
+	if s.engine != nil {
+		return s.engine, nil
+	}
+	s.surveying.Lock()
+	defer s.surveying.Unlock()
+	if s.survey == nil {
+		stmt, err := s.read.PrepareContext(ctx, s.text(surveySQL))
+		if err != nil {
+			return nil, err
+		}
+		s.survey = stmt
+	}
+	return prepared{s.read, s.survey}, nil
+}
+
+// prepared asks its statement, whatever the text.
+type prepared struct {
+	*pool
+
+	stmt *sql.Stmt
+}
+
+func (p prepared) QueryContext(ctx context.Context, _ string, args ...any) (*sql.Rows, error) {
+	if p.closed.Load() {
+		return nil, ErrClosed
+	}
+	return p.stmt.QueryContext(ctx, args...)
+}
+
 // Survey looks for the lines of tasks that have waiting jobs, the holds of
 // limits, and the next times at which something is due.
 func (s *Store) Survey(ctx context.Context, tasks, limits []string) (Survey, error) {
 	out := Survey{Held: map[string]int64{}, Over: map[string]string{}, Paused: map[string]struct{}{}}
-	db := s.read
-	if s.engine != nil {
-		db = s.engine
+	db, err := s.surveyor(ctx)
+	if err != nil {
+		return out, fmt.Errorf("look for work: %w", err)
 	}
 	rows, err := selectRows[struct {
 		Kind  string `db:"kind"`
