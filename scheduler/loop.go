@@ -294,14 +294,18 @@ func (s *Scheduler) plan(now time.Time, starting bool) *look {
 	var limits []*limit
 	gates := s.outcomes(k)
 	if starting && k.slots+k.ahead > 0 {
+		var lines []*line
 		for _, l := range s.lines {
 			if l.askable(now) && (k.slots > 0 || l.free()) {
-				k.lines = append(k.lines, &lookLine{
-					Line: l.Line, drop: l.task.excess == Drop, free: l.free(), retries: l.task.maxRetries, share: l.share, line: l,
-				})
-				limits = append(limits, l.limits...)
-				gates = append(gates, l.gates...)
+				lines = append(lines, l)
 			}
+		}
+		for _, l := range s.besideFlood(lines) {
+			k.lines = append(k.lines, &lookLine{
+				Line: l.Line, drop: l.task.excess == Drop, free: l.free(), retries: l.task.maxRetries, share: l.share, line: l,
+			})
+			limits = append(limits, l.limits...)
+			gates = append(gates, l.gates...)
 		}
 	}
 	for _, l := range s.limits {
