@@ -11,7 +11,10 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/weirq/weir/dlq"
+	"github.com/weirq/weir/internal/store"
+	"github.com/weirq/weir/internal/storetest"
 	"github.com/weirq/weir/queue"
+	"github.com/weirq/weir/queue/queuetest"
 )
 
 func TestAnExportIsALineForEachLetterWithAllOfIt(t *testing.T) {
@@ -51,6 +54,36 @@ func TestAnExportIsALineForEachLetterWithAllOfIt(t *testing.T) {
 		_, err = b.Export(t.Context(), broken{}, dlq.Filter{})
 		require.ErrorIs(t, err, errBroken)
 	})
+}
+
+// However many letters there are, no more are read ahead of the writer than a
+// page names and a batch holds.
+func TestAnExportReadsNoMoreThanABatchAhead(t *testing.T) {
+	t.Parallel()
+	storetest.Each(t, func(t *testing.T, db storetest.Database) {
+		t.Parallel()
+		faults := &storetest.Faults{}
+		s := db.Open(t, store.Options{Wrap: faults.Wrap})
+		b := &bundle{db: db, client: queue.From(s), Letters: dlq.From(held{s}), clock: queuetest.NewClock(start)}
+		b.dead(t, dlq.Shed, "a", 5_000)
+		out := &behind{read: faults.Count(`from \S*weir_dead\b`)}
+		n, err := b.Export(t.Context(), out, dlq.Filter{})
+		require.NoError(t, err)
+		require.EqualValues(t, 5_000, n)
+		require.LessOrEqual(t, out.most, int64(2*500), "each is named, and then read")
+	})
+}
+
+// behind is a writer that knows how many rows are read and not yet written.
+type behind struct {
+	read          *storetest.Count
+	written, most int64
+}
+
+func (w *behind) Write(p []byte) (int, error) {
+	w.most = max(w.most, w.read.Rows()-2*w.written)
+	w.written++
+	return len(p), nil
 }
 
 var errBroken = errors.New("broken pipe")

@@ -55,7 +55,7 @@ func TestEveryEntryIsReplayedOnceAlthoughWhoeverReplaysThemIsKilled(t *testing.T
 		"before a job is made":                `insert into \S*weir_jobs`,
 		"before the entries go":               `delete from \S*weir_dead\b`,
 		"before it is recorded":               `insert into \S*weir_audit`,
-		"when nothing but the commit is left": `insert into \S*weir_dead_counts`,
+		"when nothing but the commit is left": `insert into \S*weir_dead_hours`,
 	} {
 		t.Run(name, func(t *testing.T) {
 			each(t, func(t *testing.T, b *bundle) {

@@ -11,7 +11,7 @@ import (
 
 // Dead letters are counted where they come and go: every transaction that
 // makes some or takes some away brings the counts up to date just before its
-// commit, in one statement. A count is thus never walked for, and who counts
+// commit, in a statement for each table of them. A count is thus never walked for, and who counts
 // waits for nobody until it is about to end.
 
 // deadGroup is what dead letters have in common that are counted together.
@@ -104,59 +104,88 @@ func (t *tx) countDead(group deadGroup, by int64) {
 	t.dead[group] += by
 }
 
+// tally is a table of counts that is kept.
+type tally struct{ add, drop *statement }
+
+// keptBy is a tally with these columns as its key, which JSON documents name too.
+func keptBy(table string, columns ...string) tally {
+	types := map[string]string{"kind": "text", "task": "text", "reason": "text", "hour": "bigint"}
+	var typed, read, same []string
+	for _, c := range columns {
+		typed = append(typed, c+" "+types[c])
+		read = append(read, "r.value ->> '"+c+"'")
+		same = append(same, "c."+c+" = r."+c)
+	}
+	key, document := strings.Join(columns, ", "), strings.Join(read, ", ")
+	record := `json_to_recordset($1::json) as r(` + strings.Join(typed, ", ") + `, count bigint)`
+	insert := `
+insert into ` + table + ` (` + key + `, count) select ` + "%s" + `
+on conflict (` + key + `) do update set count = ` + table + `.count + excluded.count`
+	return tally{
+		add: &statement{
+			postgres: fmt.Sprintf(insert, key+`, count from `+record),
+			sqlite:   fmt.Sprintf(insert, document+`, r.value ->> 'count' from json_each($1) r where true`),
+		},
+		drop: &statement{
+			postgres: `delete from ` + table + ` c using ` + record + ` where c.count <= 0 and ` + strings.Join(same, " and "),
+			sqlite:   `delete from ` + table + ` where count <= 0 and (` + key + `) in (select ` + document + ` from json_each($1) r)`,
+		},
+	}
+}
+
 var (
-	addDeadCountsSQL = &statement{
-		postgres: `
-insert into weir_dead_counts (kind, task, reason, hour, count)
-select kind, task, reason, hour, count
-from json_to_recordset($1::json) as r(kind text, task text, reason text, hour bigint, count bigint)
-on conflict (kind, task, reason, hour) do update set count = weir_dead_counts.count + excluded.count`,
-		sqlite: `
-insert into weir_dead_counts (kind, task, reason, hour, count)
-select r.value ->> 'kind', r.value ->> 'task', r.value ->> 'reason', r.value ->> 'hour', r.value ->> 'count' from json_each($1) r where true
-on conflict (kind, task, reason, hour) do update set count = count + excluded.count`,
-	}
-	dropDeadCountsSQL = &statement{
-		postgres: `
-delete from weir_dead_counts c
-using json_to_recordset($1::json) as r(kind text, task text, reason text, hour bigint)
-where c.kind = r.kind and c.task = r.task and c.reason = r.reason and c.hour = r.hour and c.count <= 0`,
-		sqlite: `
-delete from weir_dead_counts where count <= 0 and (kind, task, reason, hour) in (
-    select r.value ->> 'kind', r.value ->> 'task', r.value ->> 'reason', r.value ->> 'hour' from json_each($1) r)`,
-	}
+	deadByReason = keptBy("weir_dead_counts", "kind", "task", "reason")
+	deadByHour   = keptBy("weir_dead_hours", "hour", "kind", "task")
 )
+
+// countedDead is by how many the dead letters of a group became more or fewer.
+type countedDead struct {
+	deadGroup
+
+	Count int64 `json:"count"`
+}
 
 // saveDeadCounts adds what a transaction changed. All lock the rows in one
 // order, and nothing after them.
 func (s *Store) saveDeadCounts(ctx context.Context, t *tx) error {
-	type change struct {
-		deadGroup
-
-		Count int64 `json:"count"`
+	if len(t.dead) == 0 {
+		return nil
 	}
-	changes := make([]change, 0, len(t.dead))
+	byReason, byHour := map[deadGroup]int64{}, map[deadGroup]int64{}
+	for g, n := range t.dead {
+		byReason[deadGroup{Kind: g.Kind, Task: g.Task, Reason: g.Reason}] += n
+		byHour[deadGroup{Kind: g.Kind, Task: g.Task, Hour: g.Hour}] += n
+	}
+	err := s.saveTally(ctx, t, deadByReason, byReason)
+	if err == nil {
+		err = s.saveTally(ctx, t, deadByHour, byHour)
+	}
+	if err != nil {
+		return fmt.Errorf("count dead letters: %w", err)
+	}
+	return nil
+}
+
+func (s *Store) saveTally(ctx context.Context, t *tx, in tally, by map[deadGroup]int64) error {
+	changes := make([]countedDead, 0, len(by))
 	fewer := false
-	for group, n := range t.dead {
+	for group, n := range by {
 		if n != 0 {
-			changes = append(changes, change{group, n})
+			changes = append(changes, countedDead{group, n})
 		}
 		fewer = fewer || n < 0
 	}
 	if len(changes) == 0 {
 		return nil
 	}
-	slices.SortFunc(changes, func(a, b change) int {
+	slices.SortFunc(changes, func(a, b countedDead) int {
 		return cmp.Or(cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Task, b.Task), cmp.Compare(a.Reason, b.Reason), cmp.Compare(a.Hour, b.Hour))
 	})
-	_, err := s.execJSON(ctx, t, addDeadCountsSQL, changes)
+	_, err := s.execJSON(ctx, t, in.add, changes)
 	if err == nil && fewer {
-		_, err = s.execJSON(ctx, t, dropDeadCountsSQL, changes)
+		_, err = s.execJSON(ctx, t, in.drop, changes)
 	}
-	if err != nil {
-		return fmt.Errorf("count dead letters: %w", err)
-	}
-	return nil
+	return err
 }
 
 // DeadCount is how many dead letters there are of a kind and task with a class
@@ -169,8 +198,7 @@ type DeadCount struct {
 }
 
 var deadStatsSQL = &statement{postgres: `
-select kind, task, reason, cast(sum(count) as bigint) as count from weir_dead_counts
-group by kind, task, reason order by 4 desc, 1, 2, 3 limit $1`}
+select kind, task, reason, count from weir_dead_counts order by count desc, kind, task, reason limit $1`}
 
 // DeadStats counts dead letters by kind, task and the class of their reason:
 // the largest groups, by kind and task.
@@ -190,14 +218,12 @@ type DeadHour struct {
 	Count int64  `db:"count"`
 }
 
-var deadHoursSQL = &statement{
-	postgres: `
-select kind, hour, cast(sum(count) as bigint) as count from weir_dead_counts
-where hour > coalesce($1::bigint, ` + pgNow + `) / 3600000000 - $2 group by kind, hour order by hour, kind`,
-	sqlite: `
-select kind, hour, sum(count) as count from weir_dead_counts
-where hour > $1 / 3600000000 - $2 group by kind, hour order by hour, kind`,
-}
+var deadHoursSQL = func() *statement {
+	const hours = `
+select kind, hour, cast(sum(count) as bigint) as count from weir_dead_hours
+where hour > (select %s / 3600000000 - $2) group by kind, hour order by hour, kind`
+	return &statement{postgres: fmt.Sprintf(hours, `coalesce($1::bigint, `+pgNow+`)`), sqlite: fmt.Sprintf(hours, `$1`)}
+}()
 
 // DeadHours counts the dead letters of the last hours, the present one among
 // them, by kind and the hour of their death.
@@ -212,14 +238,18 @@ func (s *Store) DeadHours(ctx context.Context, hours int) ([]DeadHour, error) {
 var (
 	lockDeadSQL     = &statement{postgres: `lock table weir_dead in share mode`}
 	forgetCountsSQL = &statement{postgres: `delete from weir_dead_counts`}
+	forgetHoursSQL  = &statement{postgres: `delete from weir_dead_hours`}
 	recountDeadSQL  = func() *statement {
 		recount := func(class string) string {
 			return `
-insert into weir_dead_counts (kind, task, reason, hour, count)
-select kind, task, ` + class + `, ` + hourOfDeath + `, count(*) from weir_dead group by 1, 2, 3, 4`
+insert into weir_dead_counts (kind, task, reason, count)
+select kind, task, ` + class + `, count(*) from weir_dead group by 1, 2, 3`
 		}
 		return &statement{postgres: recount(pgReasonClass), sqlite: recount(sqliteReasonClass)}
 	}()
+	recountHoursSQL = &statement{postgres: `
+insert into weir_dead_hours (hour, kind, task, count)
+select ` + hourOfDeath + `, kind, task, count(*) from weir_dead group by 1, 2, 3`}
 )
 
 // RecountDead counts all dead letters anew, after somebody changed the table
@@ -231,11 +261,12 @@ func (s *Store) RecountDead(ctx context.Context) error {
 				return err
 			}
 		}
-		if _, err := s.exec(ctx, t, forgetCountsSQL); err != nil {
-			return err
+		for _, st := range []*statement{forgetCountsSQL, forgetHoursSQL, recountDeadSQL, recountHoursSQL} {
+			if _, err := s.exec(ctx, t, st); err != nil {
+				return err
+			}
 		}
-		_, err := s.exec(ctx, t, recountDeadSQL)
-		return err
+		return nil
 	})
 	if err != nil {
 		return fmt.Errorf("count dead letters anew: %w", err)

@@ -20,7 +20,8 @@ import (
 
 // counted are the counts that are kept, in words.
 func (b *bundle) counted(t require.TestingT) map[string]int64 {
-	rows, err := b.beside.Query(`select kind, task, reason, hour, count from weir_dead_counts`) //nolint:noctx // a rapid.T has no context
+	rows, err := b.beside.Query(`select kind, task, reason, 0, count from weir_dead_counts
+union all select kind, task, '', hour, count from weir_dead_hours`) //nolint:noctx // a rapid.T has no context
 	require.NoError(t, err)
 	defer rows.Close()
 	out := map[string]int64{}
@@ -28,10 +29,14 @@ func (b *bundle) counted(t require.TestingT) map[string]int64 {
 		var kind, task, reason string
 		var hour, n int64
 		require.NoError(t, rows.Scan(&kind, &task, &reason, &hour, &n))
-		out[fmt.Sprintf("%s %s %q %d", kind, task, reason, hour)] = n
+		out[group(kind, task, reason, hour)] = n
 	}
 	require.NoError(t, rows.Err())
 	return out
+}
+
+func group(kind, task, reason string, hour int64) string {
+	return fmt.Sprintf("%s %s %q %d", kind, task, reason, hour)
 }
 
 // requireCounted fails unless the counts that are kept are those of the rows.
@@ -44,7 +49,8 @@ func (b *bundle) requireCounted(t require.TestingT) {
 		var kind, task, reason string
 		var at int64
 		require.NoError(t, rows.Scan(&kind, &task, &reason, &at))
-		want[fmt.Sprintf("%s %s %q %d", kind, task, class(kind, reason), at/(3600*second))]++
+		want[group(kind, task, class(kind, reason), 0)]++
+		want[group(kind, task, "", at/(3600*second))]++
 	}
 	require.NoError(t, rows.Err())
 	require.Equal(t, want, b.counted(t))
@@ -102,7 +108,7 @@ func TestDeadLettersFollowTheModelOnBothDatabases(t *testing.T) {
 }
 
 func (w *deadWorld) history(rt *rapid.T) {
-	for _, table := range []string{"weir_jobs", "weir_dead", "weir_dead_counts", "weir_audit"} {
+	for _, table := range []string{"weir_jobs", "weir_dead", "weir_dead_counts", "weir_dead_hours", "weir_audit"} {
 		w.exec(w.t, "delete from "+table)
 	}
 	w.live, w.letters, w.lives = map[string]*modelLetter{}, map[string]*modelLetter{}, map[string]int{}

@@ -282,7 +282,7 @@ where c.relname like 'weir\_%' and n.nspname not like 'test\_%'`)
 	before := elsewhere()
 	everyCall(t, db.Open(t, store.Options{}))
 	require.Equal(t, before, elsewhere())
-	require.EqualValues(t, 12, b.count(t, `select count(*) from pg_tables where schemaname = current_schema()`))
+	require.EqualValues(t, 13, b.count(t, `select count(*) from pg_tables where schemaname = current_schema()`))
 }
 
 // role makes a user that may do nothing yet, and returns the DSN with which it

@@ -17,19 +17,29 @@ create table weir_dead_counts (
     kind   text   collate "C" not null,
     task   text   collate "C" not null,
     reason text   collate "C" not null, -- its first line, up to 80 bytes of it
-    hour   bigint not null,             -- of the death: hours since 1970, UTC
     count  bigint not null,
-    primary key (kind, task, reason, hour)
+    primary key (kind, task, reason)
 ) with (fillfactor = 50);
 
-insert into weir_dead_counts (kind, task, reason, hour, count)
+create table weir_dead_hours (
+    hour   bigint not null,             -- of the death: hours since 1970, UTC
+    kind   text   collate "C" not null,
+    task   text   collate "C" not null,
+    count  bigint not null,
+    primary key (hour, kind, task)
+) with (fillfactor = 50);
+
+insert into weir_dead_counts (kind, task, reason, count)
 select kind, task,
        case when kind = 'expired' then 'expired: not started' else (
            select case when octet_length(line) <= 80 then line
                   else left(line, (select max(n) from generate_series(20, 80) n where octet_length(left(line, n)) <= 80)) end
            from (select split_part(reason, E'\n', 1) as line) l) end,
-       dead_at / 3600000000, count(*)
-from weir_dead group by 1, 2, 3, 4;
+       count(*)
+from weir_dead group by 1, 2, 3;
+
+insert into weir_dead_hours (hour, kind, task, count)
+select dead_at / 3600000000, kind, task, count(*) from weir_dead group by 1, 2, 3;
 
 -- What retention took away since the beginning.
 create table weir_dead_removed (

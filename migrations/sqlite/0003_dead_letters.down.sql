@@ -1,5 +1,6 @@
 drop table weir_audit;
 drop table weir_dead_removed;
+drop table weir_dead_hours;
 drop table weir_dead_counts;
 drop index weir_dead_retry;
 drop index weir_dead_queue;

@@ -13,12 +13,19 @@ create table weir_dead_counts (
     kind    text    not null,
     task    text    not null,
     reason  text    not null, -- its first line, up to 80 bytes of it
-    hour    integer not null, -- of the death: hours since 1970, UTC
     count   integer not null,
-    primary key (kind, task, reason, hour)
+    primary key (kind, task, reason)
 ) strict, without rowid;
 
-insert into weir_dead_counts (kind, task, reason, hour, count)
+create table weir_dead_hours (
+    hour    integer not null, -- of the death: hours since 1970, UTC
+    kind    text    not null,
+    task    text    not null,
+    count   integer not null,
+    primary key (hour, kind, task)
+) strict, without rowid;
+
+insert into weir_dead_counts (kind, task, reason, count)
 select kind, task,
        case when kind = 'expired' then 'expired: not started' else (
            select case when length(cast(line as blob)) <= 80 then line
@@ -26,8 +33,11 @@ select kind, task,
                       with recursive cut(n) as (select 20 union all select n + 1 from cut where n < 80)
                       select max(n) from cut where length(cast(substr(line, 1, n) as blob)) <= 80)) end
            from (select case when instr(reason, char(10)) > 0 then substr(reason, 1, instr(reason, char(10)) - 1) else reason end as line)) end,
-       dead_at / 3600000000, count(*)
-from weir_dead group by 1, 2, 3, 4;
+       count(*)
+from weir_dead group by 1, 2, 3;
+
+insert into weir_dead_hours (hour, kind, task, count)
+select dead_at / 3600000000, kind, task, count(*) from weir_dead group by 1, 2, 3;
 
 -- What retention took away since the beginning.
 create table weir_dead_removed (
