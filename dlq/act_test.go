@@ -28,6 +28,12 @@ func TestADryRunTellsWhatWouldBeDoneAndDoesNothing(t *testing.T) {
 		n, err := b.PurgeWhere(t.Context(), dlq.Filter{Task: "a"}, dlq.DryRun())
 		require.NoError(t, err)
 		require.EqualValues(t, 8, n)
+		replayed, err := b.WouldReplay(t.Context(), old, before[1].ID, "x")
+		require.ErrorIs(t, err, dlq.ErrInvalid)
+		require.Equal(t, []dlq.Replayed{{ID: before[0].ID, JobID: old, Skipped: "duplicate of " + live}, {ID: before[1].ID, JobID: before[1].JobID}}, replayed)
+		n, err = b.WouldPurge(t.Context(), old, before[1].ID)
+		require.NoError(t, err)
+		require.EqualValues(t, 2, n)
 
 		require.Equal(t, before, b.all(t, dlq.Filter{}))
 		require.Len(t, b.pending(t), 1)

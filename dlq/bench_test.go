@@ -120,7 +120,7 @@ select `+uid+`, case when i % 100 < 70 then 'shed' when i % 100 < 99 then 'faile
             when i % 100 < 99 then 'no such host ' || (i % 10) || '
 at line 7' else 'expired: not started by 2030' end,
        `+args+`, 0, 1, 0, 1, 1, cast($2 as bigint) + i * cast($3 as bigint), 0 from `+series,
-		n, time.Now().Add(-240*time.Hour).UnixMicro(), (240 * time.Hour).Microseconds()/int64(n))
+		n, time.Now().Add(-240*time.Hour).UnixMicro(), (240*time.Hour).Microseconds()/int64(n))
 	require.NoError(b, err)
 	if db.Dialect == store.Postgres {
 		_, err = db.SQL(b).ExecContext(context.Background(), `analyze`)

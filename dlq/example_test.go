@@ -270,6 +270,33 @@ func ExampleLetters_Recount() {
 	// Output: <nil>
 }
 
+func ExampleLetters_WouldReplay() {
+	client, _, cleanup := temporary()
+	defer cleanup()
+	ctx := context.Background()
+	letters := dlq.From(client)
+	page, err := letters.List(ctx, dlq.Filter{Kind: dlq.Failed})
+	check(err)
+
+	replayed, err := letters.WouldReplay(ctx, page.Items[0].ID)
+	check(err)
+	fmt.Println(len(replayed), "would be replayed")
+	// Output: 1 would be replayed
+}
+
+func ExampleLetters_WouldPurge() {
+	client, _, cleanup := temporary()
+	defer cleanup()
+	ctx := context.Background()
+	letters := dlq.From(client)
+	page, err := letters.List(ctx, dlq.Filter{Kind: dlq.Failed})
+	check(err)
+
+	n, err := letters.WouldPurge(ctx, page.Items[0].ID)
+	fmt.Println(n, "would be deleted", err)
+	// Output: 1 would be deleted <nil>
+}
+
 func ExamplePace() {
 	client, _, cleanup := temporary()
 	defer cleanup()

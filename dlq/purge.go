@@ -25,6 +25,12 @@ func (l *Letters) Purge(ctx context.Context, ids ...string) (int64, error) {
 	return purged, errors.Join(faults...)
 }
 
+// WouldPurge tells how many Purge would delete, and deletes none.
+func (l *Letters) WouldPurge(ctx context.Context, ids ...string) (int64, error) {
+	letters, faults := l.named(ctx, ids)
+	return int64(len(letters)), errors.Join(faults...)
+}
+
 // PurgeWhere deletes the dead letters that a filter selects and that are there
 // when it begins, the oldest first, up to 500 in a transaction, and returns how
 // many it deleted. The filter must name a kind or a task ([ErrFilterRequired]).

@@ -39,11 +39,21 @@ type ReplayResult struct {
 // do so at the same time, an entry is replayed once. Ids that name nothing are
 // an error that is [ErrNotFound]; the others are replayed all the same.
 func (l *Letters) Replay(ctx context.Context, ids ...string) ([]Replayed, error) {
+	return l.replayNamed(ctx, ids, l.replayBatch)
+}
+
+// WouldReplay tells what Replay would do as things stand, and does nothing: of
+// what would be replayed NewID is empty.
+func (l *Letters) WouldReplay(ctx context.Context, ids ...string) ([]Replayed, error) {
+	return l.replayNamed(ctx, ids, l.previewBatch)
+}
+
+func (l *Letters) replayNamed(ctx context.Context, ids []string, replay replayFunc) ([]Replayed, error) {
 	letters, faults := l.named(ctx, ids)
 	act := newAct("dlq replay", someIDs(ids), bucket.Rate{})
 	out := []Replayed{}
 	for batch := range store.DeadBatches(letters) {
-		rows, err := l.replayBatch(ctx, batch, act)
+		rows, err := replay(ctx, batch, act)
 		if err != nil {
 			faults = append(faults, err)
 			break
@@ -82,7 +92,7 @@ func (l *Letters) ReplayWhere(ctx context.Context, f Filter, opts ...ActOption) 
 		if act == nil {
 			act = newAct("dlq replay", f.String(), how.rate)
 		}
-		replay := l.replayBatch
+		replay := replayFunc(l.replayBatch)
 		if how.dry {
 			replay = l.previewBatch
 		}
@@ -104,6 +114,9 @@ func (l *Letters) ReplayWhere(ctx context.Context, f Filter, opts ...ActOption) 
 	}
 	return result, nil
 }
+
+// replayFunc deals with one batch of a replay.
+type replayFunc func(ctx context.Context, batch []store.DeadLetter, act *store.Act) ([]store.Replayed, error)
 
 // replayBatch replays one batch. When the reply to its commit is lost, the jobs
 // that it was to make tell whether it took place.

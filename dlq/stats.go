@@ -39,28 +39,32 @@ type Removed struct {
 // Stats are the dead letters in numbers.
 type Stats struct {
 	Groups []Group `json:"groups"`
-	// GroupsCapped: there are more groups than the largest 10,000.
+	// GroupsCapped: there are more groups than the largest 1,000.
 	GroupsCapped bool      `json:"groups_capped,omitzero"`
 	Hours        []Hour    `json:"hours"` // the last 24, this one included; those with none are left out
 	Removed      []Removed `json:"removed"`
 }
 
-// HoursShown is how many hours Stats tells apart.
-const HoursShown = 24
+// How much Stats tells apart.
+const (
+	GroupsShown = 1000
+	HoursShown  = 24
+)
 
 // Stats counts the dead letters by kind, task and the class of their reason,
 // and those of the last day by hour. The counts are kept with the dead letters
-// and read as they are: it takes no longer where there are millions.
+// and read as they are: it takes no longer where there are millions, unless
+// hundreds of thousands of these have reasons of their own.
 func (l *Letters) Stats(ctx context.Context) (Stats, error) {
 	stats := Stats{Groups: []Group{}, Hours: []Hour{}, Removed: []Removed{}}
-	groups, err := l.store.DeadStats(ctx, LargestLimit+1)
+	groups, err := l.store.DeadStats(ctx, GroupsShown+1)
 	if err != nil {
 		return stats, err
 	}
-	for _, g := range groups[:min(len(groups), LargestLimit)] {
+	for _, g := range groups[:min(len(groups), GroupsShown)] {
 		stats.Groups = append(stats.Groups, Group{Kind(g.Kind), g.Task, g.Reason, g.Count})
 	}
-	stats.GroupsCapped = len(groups) > LargestLimit
+	stats.GroupsCapped = len(groups) > GroupsShown
 	hours, err := l.store.DeadHours(ctx, HoursShown)
 	if err != nil {
 		return stats, err

@@ -11,7 +11,7 @@ import (
 )
 
 // WithActor says who acts under a context: it is recorded with what they do to
-// limits, queues, dead letters and jobs. See [Client.Audit].
+// limits, queues, schedules, dead letters and jobs. See [Client.Audit].
 func WithActor(ctx context.Context, name string) context.Context { return store.WithActor(ctx, name) }
 
 // An Act is something that an operator did.
@@ -38,7 +38,7 @@ type AuditFilter struct {
 
 const auditList = 'a'
 
-// Audit lists what operators did to limits, queues, dead letters and jobs, the
+// Audit lists what operators did to limits, queues, schedules, dead letters and jobs, the
 // latest first. Each act was recorded in the transaction that did it, with the
 // number of what it changed; what changed nothing is not there. A replay or a
 // purge in many transactions is one act. The cancellation of a job and its

@@ -256,7 +256,7 @@ func TestAFloodCostsStatementsByTheBatch(t *testing.T) {
 	each(t, func(t *testing.T, r *rig) {
 		r.task("a", nil, scheduler.RateLimit("10/s"), scheduler.OnExcess(scheduler.Drop))
 		r.at(0)
-		const jobs = 12_000
+		const jobs = 100_000
 		r.enqueue("a", make([]string, jobs))
 		statements, looks := r.faults.Count(`.`), r.s.Stats().Looks
 		r.at(0)

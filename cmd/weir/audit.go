@@ -15,8 +15,8 @@ func (a *app) audit() *cobra.Command {
 	var filter queue.AuditFilter
 	cmd := &cobra.Command{
 		Use: "audit", Short: "List what operators did, the latest first", Args: noArgs,
-		Long: `Lists what operators did to dead letters, limits, queues, jobs and the schema,
-the latest first: who, when, what, and to how many. Each act was recorded
+		Long: `Lists what operators did to dead letters, limits, queues, schedules, jobs and the
+schema, the latest first: who, when, what, and to how many. Each act was recorded
 together with what it did. The actor is $WEIR_ACTOR, or else the user and the
 host.`,
 	}

@@ -45,7 +45,7 @@ same time: each dead letter is replayed once. --rate spreads it.
 				return err
 			}
 			if len(ids) > 0 {
-				return a.replayIDs(cmd.Context(), letters, ids)
+				return a.replayIDs(cmd.Context(), letters, ids, s.dry)
 			}
 			return a.replayWhere(cmd.Context(), letters, filter, s.dry, opts)
 		})
@@ -63,17 +63,21 @@ func (s *selection) how(cmd *cobra.Command, ids []string, rate string) (opts []d
 		}
 		opts = append(opts, dlq.Pace(rate))
 	}
+	if len(opts) > 0 && len(ids) > 0 {
+		return nil, wrong(cmd, "--rate is for what a filter selects")
+	}
 	if s.dry {
 		opts = append(opts, dlq.DryRun())
-	}
-	if len(opts) > 0 && len(ids) > 0 {
-		return nil, wrong(cmd, "--rate and --dry-run are for what a filter selects: weir dlq show says what a replay of one would do")
 	}
 	return opts, nil
 }
 
-func (a *app) replayIDs(ctx context.Context, letters *dlq.Letters, ids []string) error {
-	replayed, err := letters.Replay(ctx, ids...)
+func (a *app) replayIDs(ctx context.Context, letters *dlq.Letters, ids []string, dry bool) error {
+	replay := letters.Replay
+	if dry {
+		replay = letters.WouldReplay
+	}
+	replayed, err := replay(ctx, ids...)
 	if a.json && (err == nil || len(replayed) > 0) {
 		return asUsage(errors.Join(err, a.document(list[dlq.Replayed]{Items: replayed})))
 	}
@@ -84,11 +88,14 @@ func (a *app) replayIDs(ctx context.Context, letters *dlq.Letters, ids []string)
 }
 
 func (a *app) replayLine(r dlq.Replayed) {
-	if r.Skipped != "" {
+	switch {
+	case r.Skipped != "":
 		fmt.Fprintf(a.out, "%s skipped: %s\n", r.ID, r.Skipped)
-		return
+	case r.NewID == "":
+		fmt.Fprintf(a.out, "%s would be replayed\n", r.ID)
+	default:
+		fmt.Fprintf(a.out, "%s replayed as %s\n", r.ID, r.NewID)
 	}
-	fmt.Fprintf(a.out, "%s replayed as %s\n", r.ID, r.NewID)
 }
 
 func (a *app) replayWhere(ctx context.Context, letters *dlq.Letters, f dlq.Filter, dry bool, opts []dlq.ActOption) error {
@@ -139,7 +146,11 @@ with a kind or a task. They cannot be brought back: see dlq export.
 			}
 			var purged int64
 			if len(ids) > 0 {
-				purged, err = letters.Purge(cmd.Context(), ids...)
+				purge := letters.Purge
+				if s.dry {
+					purge = letters.WouldPurge
+				}
+				purged, err = purge(cmd.Context(), ids...)
 			} else {
 				err = a.stoppable(cmd.Context(), "deleted", opts, func(ctx context.Context, opts []dlq.ActOption) (err error) {
 					purged, err = letters.PurgeWhere(ctx, filter, opts...)

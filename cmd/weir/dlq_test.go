@@ -147,6 +147,7 @@ func TestReplayMakesNewJobs(t *testing.T) {
 		for _, l := range items(t, b.json(t, "dlq", "list", "--kind", "failed")) {
 			ids = append(ids, l["id"].(string))
 		}
+		assert.Equal(t, ids[0]+" would be replayed\n"+ids[1]+" would be replayed\n", b.ok(t, "dlq", "replay", ids[0], ids[1], "--dry-run"))
 		out := b.ok(t, "dlq", "replay", ids[0])
 		require.Regexp(t, `^\d+ replayed as [0-9a-f-]{36}\n$`, out)
 		job := b.get(t, out[strings.LastIndex(out, " ")+1:])
@@ -185,6 +186,7 @@ func TestPurgeDeletesWhatItIsToldTo(t *testing.T) {
 	t.Parallel()
 	b := sqlite(t)
 	graves(t, b)
+	assert.Equal(t, "2 dead letters would be deleted\n", b.ok(t, "dlq", "purge", "1", "2", "--dry-run"))
 	assert.Equal(t, "1 dead letter deleted\n", b.ok(t, "dlq", "purge", "1"))
 	assert.Equal(t, "3 dead letters would be deleted\n", b.ok(t, "dlq", "purge", "--kind", "shed", "--dry-run"))
 	doc := b.json(t, "dlq", "purge", "--kind", "shed", "--queue", "default", "--yes")

@@ -55,7 +55,7 @@ func TestWrongUsageEndsWithTwoAndSaysWhatIsRight(t *testing.T) {
 		{[]string{"dlq", "replay"}, "weir: dlq replay: name dead letters by their ids, or by --kind or --task"},
 		{[]string{"dlq", "replay", "--kind", "shedd", "--yes"}, `weir: dlq replay: kind "shedd": use shed, failed or expired`},
 		{[]string{"dlq", "replay", "--kind", "shed", "--rate", "20"}, `weir: dlq replay: --rate: rate "20": no "/"`},
-		{[]string{"dlq", "replay", "1", "--rate", "20/s"}, "--rate and --dry-run are for what a filter selects"},
+		{[]string{"dlq", "replay", "1", "--rate", "20/s"}, "--rate is for what a filter selects"},
 		{[]string{"dlq", "replay", "--kind", "shed"}, "weir: dlq replay: nobody is there to be asked: add --yes to replay what the filter selects, or --dry-run"},
 		{[]string{"dlq", "purge", "--task", "a"}, "weir: dlq purge: nobody is there to be asked: add --yes to delete what the filter selects, or --dry-run"},
 		{[]string{"dlq", "purge", "--queue", "q", "--yes"}, "weir: dlq purge: that would select too much to be meant: name --kind or --task as well"},

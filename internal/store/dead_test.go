@@ -280,7 +280,7 @@ func TestRetentionByCountDecidesByTheRows(t *testing.T) {
 func TestWhatIsRetriedFailedLongEnoughAgoAndHasReplaysLeft(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, db storetest.Database) {
 		b := setup(t, db)
-		b.fillDead(t, store.KindShed, "a", 3000)
+		b.fillDead(t, store.KindShed, "a", 100_000)
 		early := b.bury(t, store.KindFailed, "a", "1", "2", "rate_limit: so says the user")
 		b.bury(t, store.KindFailed, "b", "not asked for")
 		b.clock.Advance(time.Second)
