@@ -15,6 +15,7 @@ import (
 
 	"github.com/weirq/weir/dlq"
 	"github.com/weirq/weir/internal/clock"
+	"github.com/weirq/weir/internal/store"
 	"github.com/weirq/weir/internal/storetest"
 	"github.com/weirq/weir/queue"
 	"github.com/weirq/weir/scheduler"
@@ -256,7 +257,10 @@ func TestAFloodCostsStatementsByTheBatch(t *testing.T) {
 	each(t, func(t *testing.T, r *rig) {
 		r.task("a", nil, scheduler.RateLimit("10/s"), scheduler.OnExcess(scheduler.Drop))
 		r.at(0)
-		const jobs = 100_000
+		jobs := 100_000
+		if testing.Short() {
+			jobs = 10_000
+		}
 		r.enqueue("a", make([]string, jobs))
 		statements, looks := r.faults.Count(`.`), r.s.Stats().Looks
 		r.at(0)
@@ -265,10 +269,38 @@ func TestAFloodCostsStatementsByTheBatch(t *testing.T) {
 		t.Logf("%d jobs: %d looks, %d statements", jobs, looks, asked)
 		require.EqualValues(t, jobs-10, r.limit("task:a").Shed)
 		require.EqualValues(t, 10, r.limit("task:a").Started)
-		require.Less(t, looks, int64(jobs/100))
+		require.Less(t, looks, int64(jobs/100), "a batch at a time")
 		require.Less(t, asked, 15*looks+100)
 		stats, err := r.dead.Stats(t.Context())
 		require.NoError(t, err)
-		require.Equal(t, []dlq.Group{{Kind: dlq.Shed, Task: "a", Reason: "rate_limit: task:a 10/s", Count: jobs - 10}}, stats.Groups)
+		require.Equal(t, []dlq.Group{{Kind: dlq.Shed, Task: "a", Reason: "rate_limit: task:a 10/s", Count: int64(jobs - 10)}}, stats.Groups)
+	})
+}
+
+// Work that has nothing to do with a flood is started by the next look; and
+// however much of it comes, the flood goes on.
+func TestAFloodGivesWayToWorkThatJustCame(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, db storetest.Database) {
+		looks := func(news int, line store.Line) int64 {
+			r := newRig(t, db, clock.NewFake(epoch))
+			for _, name := range []string{"a", "b"} {
+				r.task(name, nil, scheduler.RateLimit("1/h"), scheduler.OnExcess(scheduler.Drop))
+			}
+			r.at(0)
+			began, shed := r.s.Stats().Looks, r.limit("task:a").Shed
+			r.enqueue("a", numbered(2001))
+			for i := range news {
+				r.faults.Before(`from \S*weir_limits\b`, i+4, func() { r.client.Store().Wake(t.Context(), store.Wake{Lines: []store.Line{line}}) })
+			}
+			r.drain()
+			require.GreaterOrEqual(t, r.limit("task:a").Shed-shed, int64(2000))
+			return r.s.Stats().Looks - began
+		}
+		looks(0, store.Line{}) // takes the token
+		undisturbed := looks(0, store.Line{})
+		require.Equal(t, undisturbed+2, looks(1, store.Line{Task: "b", Queue: "default"}), "one that sheds nothing, and one that looks at the other line")
+		require.Equal(t, undisturbed, looks(1, store.Line{Task: "a", Queue: "other"}), "the same limit covers it")
+		require.Equal(t, undisturbed, looks(1, store.Line{Task: "unknown", Queue: "default"}))
+		require.Less(t, looks(50, store.Line{Task: "b", Queue: "default"}), 50+2*undisturbed)
 	})
 }

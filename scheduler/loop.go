@@ -364,7 +364,7 @@ func (s *Scheduler) turn(ctx context.Context, k *look, sweep bool) error {
 	req.SkipLocked, req.KeepLeases = now.Before(s.blocked.until), !due(s.leaseAt, now)
 	if k != nil {
 		req.Claim = int64(s.config.random() >> 1)
-		req.Admit, req.More = k, k.more
+		req.Admit, req.More = s.mindful(k), k.more
 		for _, l := range k.limits {
 			req.Limits = append(req.Limits, l.limit.Declared)
 		}

@@ -50,6 +50,7 @@ type Scheduler struct {
 	surveyAt time.Time          // when to look around again
 	ticks    ticks
 	aside    bool // the last look left a flood out
+	gaveWay  bool // the last look at a flood left it out for what had just come
 	shedLog  shedLog
 	trouble  trouble
 	blocked  blocked
