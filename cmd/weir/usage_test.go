@@ -46,7 +46,7 @@ func TestWrongUsageEndsWithTwoAndSaysWhatIsRight(t *testing.T) {
 		{[]string{"dlq", "list", "--kind", "cancelled"}, `kind "cancelled": use shed, failed or expired`},
 		{[]string{"dlq", "show", "x"}, `dead letter "x": use the number of an entry or the id of its job`},
 		{[]string{"dlq", "list", "--older-than", "0s"}, "weir: dlq list: --older-than 0s: use a time above 0, as in 24h"},
-		{[]string{"dlq", "list", "--newer-than", "7d"}, `unknown unit "d"`},
+		{[]string{"dlq", "list", "--newer-than", "7d"}, `weir: dlq list: --newer-than "7d": write a time with its unit`},
 		{[]string{"dlq", "list", "--newer-than", "1h", "--older-than", "2h"}, "newer than 1h0m0s: nothing is newer than that and older than 2h0m0s: use more"},
 		{[]string{"dlq", "list", "--text", ""}, "weir: dlq list: --text is empty"},
 		{[]string{"dlq", "list", "--limit", "0"}, "weir: dlq list: --limit 0: use 1 to 10000"},

@@ -110,11 +110,9 @@ type tally struct{ add, drop *statement }
 // keptBy is a tally with these columns as its key, which JSON documents name too.
 func keptBy(table string, columns ...string) tally {
 	types := map[string]string{"kind": "text", "task": "text", "reason": "text", "hour": "bigint"}
-	var typed, read, same []string
-	for _, c := range columns {
-		typed = append(typed, c+" "+types[c])
-		read = append(read, "r.value ->> '"+c+"'")
-		same = append(same, "c."+c+" = r."+c)
+	typed, read, same := make([]string, len(columns)), make([]string, len(columns)), make([]string, len(columns))
+	for i, c := range columns {
+		typed[i], read[i], same[i] = c+" "+types[c], "r.value ->> '"+c+"'", "c."+c+" = r."+c
 	}
 	key, document := strings.Join(columns, ", "), strings.Join(read, ", ")
 	record := `json_to_recordset($1::json) as r(` + strings.Join(typed, ", ") + `, count bigint)`

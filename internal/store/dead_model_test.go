@@ -20,8 +20,9 @@ import (
 
 // counted are the counts that are kept, in words.
 func (b *bundle) counted(t require.TestingT) map[string]int64 {
-	rows, err := b.beside.Query(`select kind, task, reason, 0, count from weir_dead_counts
-union all select kind, task, '', hour, count from weir_dead_hours`) //nolint:noctx // a rapid.T has no context
+	const counts = `
+select kind, task, reason, 0, count from weir_dead_counts union all select kind, task, '', hour, count from weir_dead_hours`
+	rows, err := b.beside.Query(counts) //nolint:noctx // a rapid.T has no context
 	require.NoError(t, err)
 	defer rows.Close()
 	out := map[string]int64{}
