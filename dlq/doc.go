@@ -9,19 +9,30 @@
 //	letters := dlq.From(client)
 //	result, err := letters.ReplayWhere(ctx, dlq.Filter{Kind: dlq.Failed, Task: "send_email"})
 //
+// One type serves the command line, servers and tests: [Letters] lists, counts
+// and exports them, replays and purges them, one, several or by a [Filter].
+//
 // # What is guaranteed
 //
 // A replay is one transaction: the entry goes and a new job comes, or neither.
 // However many people replay the same entry at the same time, one job comes of
 // it. The new job has an id of its own, the id of the one that died
 // (replay_of), its arguments, metadata, queue, priority, unique key, retries and
-// timeout, no attempts behind it, and a new place in line.
+// timeout, no attempts behind it, and a new place in line. Arguments move within
+// the database, whatever their size.
 //
 // Where a live job holds the unique key, the entry stays and the answer says
 // which job that is.
 //
 // A replay or purge by filter takes what was there when it began. It ends even
-// if what it replays dies again at once.
+// if what it replays dies again at once. It may be stopped at any time and made
+// again.
+//
+// What is done is recorded in the transactions that do it, with the name that
+// [WithActor] gives.
+//
+// Counts are kept by the transactions that make dead letters and take them away:
+// they are never walked for.
 //
 // # What is not guaranteed
 //
@@ -29,5 +40,5 @@
 // it then is a new entry, with one more replay.
 //
 // By filter, up to 500 entries go in one transaction, not all: an error in the
-// middle leaves the rest as it was, and the call can be made again.
+// middle leaves the rest as it was.
 package dlq

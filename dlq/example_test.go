@@ -1,11 +1,13 @@
 package dlq_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/weirq/weir/dlq"
@@ -210,4 +212,137 @@ func ExampleLetters_PurgeWhere() {
 	n, err := dlq.From(client).PurgeWhere(context.Background(), dlq.Filter{Kind: dlq.Shed})
 	fmt.Println(n, err)
 	// Output: 1 <nil>
+}
+
+func ExampleLetters_Count() {
+	client, _, cleanup := temporary()
+	defer cleanup()
+
+	// What to be woken for: failures, and new ones.
+	n, err := dlq.From(client).Count(context.Background(), dlq.Filter{Kind: dlq.Failed, NewerThan: 5 * time.Minute})
+	fmt.Println(n.N, n.Capped, err)
+	// Output: 1 false <nil>
+}
+
+func ExampleLetters_All() {
+	client, _, cleanup := temporary()
+	defer cleanup()
+
+	for entry, err := range dlq.From(client).All(context.Background(), dlq.Filter{OldestFirst: true}) {
+		check(err)
+		fmt.Println(entry.Task, string(entry.RawArgs))
+	}
+	// Output:
+	// send_email {"to":"ada"}
+	// record_sample {"n":1}
+}
+
+func ExampleLetters_Export() {
+	client, _, cleanup := temporary()
+	defer cleanup()
+
+	var file bytes.Buffer
+	n, err := dlq.From(client).Export(context.Background(), &file, dlq.Filter{Text: "ada"})
+	check(err)
+	fmt.Println(n, strings.Count(file.String(), "\n"))
+	// Output: 1 1
+}
+
+func ExampleLetters_Preview() {
+	client, _, cleanup := temporary()
+	defer cleanup()
+	ctx := context.Background()
+	letters := dlq.From(client)
+	page, err := letters.List(ctx, dlq.Filter{Kind: dlq.Failed})
+	check(err)
+
+	preview, err := letters.Preview(ctx, &page.Items[0])
+	check(err)
+	fmt.Println("up to", preview.Starts, "starts; somebody runs the task:", preview.Registered)
+	// Output: up to 4 starts; somebody runs the task: false
+}
+
+func ExampleLetters_Recount() {
+	client, _, cleanup := temporary()
+	defer cleanup()
+
+	fmt.Println(dlq.From(client).Recount(context.Background()))
+	// Output: <nil>
+}
+
+func ExampleLetters_WouldReplay() {
+	client, _, cleanup := temporary()
+	defer cleanup()
+	ctx := context.Background()
+	letters := dlq.From(client)
+	page, err := letters.List(ctx, dlq.Filter{Kind: dlq.Failed})
+	check(err)
+
+	replayed, err := letters.WouldReplay(ctx, page.Items[0].ID)
+	check(err)
+	fmt.Println(len(replayed), "would be replayed")
+	// Output: 1 would be replayed
+}
+
+func ExampleLetters_WouldPurge() {
+	client, _, cleanup := temporary()
+	defer cleanup()
+	ctx := context.Background()
+	letters := dlq.From(client)
+	page, err := letters.List(ctx, dlq.Filter{Kind: dlq.Failed})
+	check(err)
+
+	n, err := letters.WouldPurge(ctx, page.Items[0].ID)
+	fmt.Println(n, "would be deleted", err)
+	// Output: 1 would be deleted <nil>
+}
+
+func ExamplePace() {
+	client, _, cleanup := temporary()
+	defer cleanup()
+
+	// Twenty a second, so that what is replayed does not drown live work.
+	result, err := dlq.From(client).ReplayWhere(context.Background(), dlq.Filter{Task: "send_email"}, dlq.Pace("20/s"))
+	fmt.Println(result.Replayed, err)
+	// Output: 1 <nil>
+}
+
+func ExampleDryRun() {
+	client, _, cleanup := temporary()
+	defer cleanup()
+
+	n, err := dlq.From(client).PurgeWhere(context.Background(), dlq.Filter{Kind: dlq.Shed}, dlq.DryRun())
+	fmt.Println(n, "would be deleted", err)
+	// Output: 1 would be deleted <nil>
+}
+
+func ExampleProgress() {
+	client, _, cleanup := temporary()
+	defer cleanup()
+
+	show := dlq.Progress(func(done int64) { fmt.Println(done, "so far") })
+	_, err := dlq.From(client).PurgeWhere(context.Background(), dlq.Filter{Kind: dlq.Shed}, show)
+	check(err)
+	// Output: 1 so far
+}
+
+func ExampleWithActor() {
+	client, _, cleanup := temporary()
+	defer cleanup()
+
+	ctx := dlq.WithActor(context.Background(), "ada")
+	_, err := dlq.From(client).PurgeWhere(ctx, dlq.Filter{Kind: dlq.Shed})
+	check(err)
+	acts, err := client.Audit(ctx, queue.AuditFilter{})
+	check(err)
+	for _, act := range acts.Items {
+		fmt.Println(act.Actor, act.Action, act.Subject, act.Count)
+	}
+	// Output: ada dlq purge kind=shed 1
+}
+
+func ExampleParseKind() {
+	_, err := dlq.ParseKind("shedd")
+	fmt.Println(err)
+	// Output: kind "shedd": use shed, failed or expired
 }

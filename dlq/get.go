@@ -16,9 +16,13 @@ func (l *Letters) Get(ctx context.Context, id string) (*Entry, error) {
 	if err != nil {
 		return nil, err
 	}
-	e := newEntry(&row)
+	return wholeEntry(&row), nil
+}
+
+func wholeEntry(row *store.DeadLetter) *Entry {
+	e := newEntry(row)
 	e.RawArgs = append([]byte{}, row.Args...)
-	return &e, nil
+	return &e
 }
 
 func (l *Letters) row(ctx context.Context, id string) (store.DeadLetter, error) {
@@ -50,34 +54,55 @@ func parseID(id string) (number int64, uid string, err error) {
 	}
 	number, err = strconv.ParseInt(id, 10, 64)
 	if err != nil || number < 1 || strconv.FormatInt(number, 10) != id {
-		return 0, "", fmt.Errorf("%w: dead letter %.80q: use the number of an entry or the id of its job", ErrInvalid, id)
+		return 0, "", &InvalidError{"dead letter", quote(id), "use the number of an entry or the id of its job"}
 	}
 	return number, "", nil
 }
 
-// A Group is dead letters with the same kind, task and head of the reason.
-type Group struct {
-	Kind   Kind   `json:"kind"`
-	Task   string `json:"task"`
-	Reason string `json:"reason"` // its first line, 80 bytes of it
-	Count  int64  `json:"count"`
-}
-
-// Stats are the dead letters in groups.
-type Stats struct {
-	Groups []Group `json:"groups"`
-}
-
-// Stats counts the dead letters by kind, task and the head of their reason. It
-// reads all of them.
-func (l *Letters) Stats(ctx context.Context) (Stats, error) {
-	rows, err := l.store.DeadStats(ctx)
+// named finds the entries that ids name, each once, in their order. What names
+// nothing is a fault.
+func (l *Letters) named(ctx context.Context, ids []string) (letters []store.DeadLetter, faults []error) {
+	var numbers []int64
+	var uids []string
+	for _, id := range ids {
+		number, uid, err := parseID(id)
+		switch {
+		case err != nil:
+			faults = append(faults, err)
+		case uid != "":
+			uids = append(uids, uid)
+		default:
+			numbers = append(numbers, number)
+		}
+	}
+	if len(numbers)+len(uids) == 0 {
+		return nil, faults
+	}
+	rows, err := l.store.FindDead(ctx, numbers, uids)
 	if err != nil {
-		return Stats{}, err
+		return nil, append(faults, err)
 	}
-	stats := Stats{Groups: make([]Group, len(rows))}
-	for i, r := range rows {
-		stats.Groups[i] = Group{Kind: Kind(r.Kind), Task: r.Task, Reason: r.Reason, Count: r.Count}
+	byNumber, byJob := map[int64]int{}, map[string]int{}
+	for i := range rows {
+		byNumber[rows[i].ID], byJob[rows[i].JobID] = i, i
 	}
-	return stats, nil
+	taken := make([]bool, len(rows))
+	for _, id := range ids {
+		number, uid, err := parseID(id)
+		if err != nil {
+			continue // told above
+		}
+		i, there := byNumber[number]
+		if uid != "" {
+			i, there = byJob[uid]
+		}
+		switch {
+		case !there:
+			faults = append(faults, missing(id))
+		case !taken[i]:
+			taken[i] = true
+			letters = append(letters, rows[i])
+		}
+	}
+	return letters, faults
 }

@@ -2,47 +2,16 @@ package dlq
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	"github.com/weirq/weir/internal/clock"
 	"github.com/weirq/weir/internal/store"
 )
 
-// What errors of this package are, for errors.Is.
-var (
-	// ErrInvalid says that the call cannot succeed as it is; nothing was changed.
-	ErrInvalid = errors.New("invalid")
-	// ErrNotFound says that there is no such dead letter: it never was, or it
-	// was replayed or purged.
-	ErrNotFound = errors.New("not found")
-	// ErrFilterRequired says that a filter would have selected too much to be
-	// meant.
-	ErrFilterRequired = errors.New("filter required")
-	// ErrNoDatabase says that there is nothing to open.
-	ErrNoDatabase = store.ErrNoDatabase
-	// ErrSchema says that the schema is not this program's.
-	ErrSchema = store.ErrSchema
-	// ErrOutcomeUnknown says that the connection broke while a commit was under
-	// way. The call can be made again.
-	ErrOutcomeUnknown = store.ErrOutcomeUnknown
-)
-
 // Letters are the dead letters of a database. They are safe for concurrent use.
 type Letters struct {
-	store letterStore
+	store *store.Store
 	close func() error
-}
-
-// letterStore is what dead letters need of the store.
-type letterStore interface {
-	ListDead(ctx context.Context, f store.DeadFilter) ([]store.DeadLetter, error)
-	GetDead(ctx context.Context, id int64) (store.DeadLetter, bool, error)
-	GetDeadByJob(ctx context.Context, uid string) (store.DeadLetter, bool, error)
-	DeadStats(ctx context.Context) ([]store.DeadCount, error)
-	ReplayDead(ctx context.Context, f store.DeadFilter, revive func(store.DeadLetter) store.NewJob) ([]store.Replayed, error)
-	PurgeDead(ctx context.Context, f store.DeadFilter) (int64, error)
-	Get(ctx context.Context, uid string) (store.Job, bool, error)
 }
 
 // An Option changes how [Open] opens a database.

@@ -3,8 +3,7 @@ package dlq
 import (
 	"context"
 	"fmt"
-	"unicode"
-	"unicode/utf8"
+	"strconv"
 
 	"github.com/weirq/weir/internal/store"
 	"github.com/weirq/weir/internal/wire"
@@ -16,17 +15,6 @@ const (
 	LargestLimit = 10_000
 )
 
-// A Filter selects dead letters. Zero values select all.
-type Filter struct {
-	Kind  Kind
-	Task  string
-	Queue string
-
-	// Limit and Cursor are for lists alone.
-	Limit  int    // entries on a page, 1 to 10,000. Default: 100
-	Cursor string // Next of the page before
-}
-
 // A Page is a part of a list.
 type Page struct {
 	Items []Entry
@@ -37,36 +25,56 @@ type Page struct {
 // MarshalJSON writes {"items": [...], "next": CURSOR or null}.
 func (p Page) MarshalJSON() ([]byte, error) { return wire.Page(p.Items, p.Next) }
 
-// lettersList marks the cursors of List.
-const lettersList = 'd'
+// The letters of the cursors of List: one leads on in its own direction alone.
+const (
+	latestFirst = 'd'
+	oldestFirst = 'o'
+)
 
-// List returns dead letters, the latest first. Following Next from the first
-// page, every entry that was there all the time comes exactly once, whatever
-// comes and goes meanwhile. Arguments over 4 KiB are not read.
+func (f *Filter) cursors() byte {
+	if f.OldestFirst {
+		return oldestFirst
+	}
+	return latestFirst
+}
+
+// List returns dead letters in the order of their death, the latest first.
+// Following Next from the first page, every entry that was there all the time
+// comes exactly once, whatever comes and goes meanwhile. Arguments over 4 KiB
+// are not read.
+//
+// No page looks at more than some ten thousand entries: where a filter by
+// Reason, by Text, or by Task and Queue at once selects few of them, a page has
+// fewer than Limit, or none, although Next leads on.
 func (l *Letters) List(ctx context.Context, f Filter) (Page, error) {
-	filter, err := f.stored()
+	page, err := l.list(ctx, &f)
 	if err != nil {
 		return Page{}, fmt.Errorf("list dead letters: %w", err)
 	}
-	limit := f.Limit
-	if limit == 0 {
-		limit = DefaultLimit
-	}
-	if limit < 1 || limit > LargestLimit {
-		return Page{}, fmt.Errorf("list dead letters: %w: limit %d: use 1 to %d", ErrInvalid, limit, LargestLimit)
-	}
-	if filter.Before, err = wire.ParseCursor(lettersList, f.Cursor); err != nil {
-		return Page{}, fmt.Errorf("list dead letters: %w: cursor %q: %w", ErrInvalid, f.Cursor, err)
-	}
-	filter.Limit = limit + 1 // one more tells whether another page follows
-	rows, err := l.store.ListDead(ctx, filter)
+	return page, nil
+}
+
+func (l *Letters) list(ctx context.Context, f *Filter) (page Page, err error) {
+	filter, err := l.stored(ctx, f)
 	if err != nil {
-		return Page{}, err
+		return page, err
 	}
-	var page Page
-	if len(rows) > limit {
-		rows = rows[:limit]
-		page.Next = wire.Cursor(lettersList, rows[limit-1].ID)
+	filter.Limit = f.Limit
+	if f.Limit == 0 {
+		filter.Limit = DefaultLimit
+	}
+	if f.Limit < 0 || f.Limit > LargestLimit {
+		return page, &InvalidError{"limit", strconv.Itoa(f.Limit), fmt.Sprintf("use 1 to %d", LargestLimit)}
+	}
+	if filter.After.At, filter.After.ID, err = wire.ParsePlace(f.cursors(), f.Cursor); err != nil {
+		return page, &InvalidError{"cursor", quote(f.Cursor), err.Error()}
+	}
+	rows, next, err := l.store.ListDead(ctx, filter)
+	if err != nil {
+		return page, err
+	}
+	if next != (store.DeadKey{}) {
+		page.Next = wire.Place(f.cursors(), next.At, next.ID)
 	}
 	page.Items = make([]Entry, len(rows))
 	for i := range rows {
@@ -75,21 +83,22 @@ func (l *Letters) List(ctx context.Context, f Filter) (Page, error) {
 	return page, nil
 }
 
-func (f *Filter) stored() (store.DeadFilter, error) {
-	switch f.Kind {
-	case "", Shed, Failed, Expired:
-	default:
-		return store.DeadFilter{}, fmt.Errorf("%w: kind %q: use shed, failed or expired", ErrInvalid, string(f.Kind))
+// A Count is how many dead letters a filter selects.
+type Count struct {
+	N int64 `json:"count"`
+	// Capped: there may be more.
+	Capped bool `json:"count_capped,omitzero"`
+}
+
+// Count counts dead letters without walking through all of them: exactly where
+// a filter names no more than a kind, a task and the beginning of a reason,
+// whatever their number; else exactly up to 10,000, and among the ten thousand
+// entries of a kind that it looks at where List would do the same.
+func (l *Letters) Count(ctx context.Context, f Filter) (Count, error) {
+	filter, err := l.stored(ctx, &f)
+	if err != nil {
+		return Count{}, fmt.Errorf("count dead letters: %w", err)
 	}
-	for _, name := range []struct{ kind, name string }{{"task", f.Task}, {"queue", f.Queue}} {
-		if !utf8.ValidString(name.name) || len(name.name) > 255 {
-			return store.DeadFilter{}, fmt.Errorf("%w: %s %.80q: no name is such", ErrInvalid, name.kind, name.name)
-		}
-		for _, r := range name.name {
-			if unicode.IsControl(r) {
-				return store.DeadFilter{}, fmt.Errorf("%w: %s %.80q: no name has control characters", ErrInvalid, name.kind, name.name)
-			}
-		}
-	}
-	return store.DeadFilter{Kind: string(f.Kind), Task: f.Task, Queue: f.Queue}, nil
+	n, capped, err := l.store.CountDead(ctx, filter)
+	return Count{n, capped}, err
 }

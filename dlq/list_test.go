@@ -86,19 +86,27 @@ func TestLettersAreFilteredByKindTaskAndQueueTheLatestFirst(t *testing.T) {
 
 func TestAFilterThatCannotBeMeantIsRefused(t *testing.T) {
 	each(t, func(t *testing.T, b *bundle) {
+		const noCursor = `: not a cursor of this list: pass "next" of the page before as it is`
 		for want, f := range map[string]dlq.Filter{
-			`list dead letters: invalid: limit 10001: use 1 to 10000`:                                                        {Limit: 10_001},
-			`list dead letters: invalid: limit -1: use 1 to 10000`:                                                           {Limit: -1},
-			`list dead letters: invalid: kind "lost": use shed, failed or expired`:                                           {Kind: "lost"},
-			`list dead letters: invalid: task "a\x00": no name has control characters`:                                       {Task: "a\x00"},
-			`list dead letters: invalid: queue "\xff": no name is such`:                                                      {Queue: "\xff"},
-			`list dead letters: invalid: cursor "agE": not a cursor of this list: pass "next" of the page before as it is`:   {Cursor: "agE"}, // of jobs
-			`list dead letters: invalid: cursor "%": not a cursor of this list: pass "next" of the page before as it is`:     {Cursor: "%"},
-			`list dead letters: invalid: cursor "ZP8": not a cursor of this list: pass "next" of the page before as it is`:   {Cursor: "ZP8"},
-			`list dead letters: invalid: cursor "ZAE\n": not a cursor of this list: pass "next" of the page before as it is`: {Cursor: "ZAE\n"},
+			`limit 10001: use 1 to 10000`:              {Limit: 10_001},
+			`limit -1: use 1 to 10000`:                 {Limit: -1},
+			`kind "lost": use shed, failed or expired`: {Kind: "lost"},
+			`task "a\x00": no name has control characters, more than 255 bytes, or bytes that are not UTF-8`: {Task: "a\x00"},
+			`queue "\xff": no name has control characters, more than 255 bytes, or bytes that are not UTF-8`: {Queue: "\xff"},
+			`reason "\x00": no reason has NUL, or bytes that are not UTF-8`:                                  {Reason: "\x00"},
+			`text "\xff": no reason has NUL, or bytes that are not UTF-8`:                                    {Text: "\xff"},
+			`older than -1s: use a time above 0, as in 24h`:                                                  {OlderThan: -time.Second},
+			`newer than -1s: use a time above 0, as in 24h`:                                                  {NewerThan: -time.Second},
+			`newer than 1s: nothing is newer than that and older than 1s: use more`:                          {NewerThan: time.Second, OlderThan: time.Second},
+			`cursor "agE"` + noCursor:   {Cursor: "agE"}, // of jobs
+			`cursor "%"` + noCursor:     {Cursor: "%"},
+			`cursor "ZP8"` + noCursor:   {Cursor: "ZP8"},
+			`cursor "ZAE\n"` + noCursor: {Cursor: "ZAE\n"},
+			`cursor "bwIC"` + noCursor:  {Cursor: "bwIC"}, // of the other direction
+			`cursor "ZAIC"` + noCursor:  {Cursor: "ZAIC", OldestFirst: true},
 		} {
 			_, err := b.List(t.Context(), f)
-			require.EqualError(t, err, want)
+			require.EqualError(t, err, "list dead letters: "+want)
 			require.ErrorIs(t, err, dlq.ErrInvalid)
 		}
 	})
@@ -113,7 +121,7 @@ func TestALetterThatIsNotThereIsNotFound(t *testing.T) {
 		}
 		for _, id := range []string{"", "0", "-1", "01", "+1", "1.0", "a", "9223372036854775808", "00000000-0000-0000-0000-000000000000"} {
 			_, err := b.Get(t.Context(), id)
-			require.EqualError(t, err, fmt.Sprintf(`invalid: dead letter %q: use the number of an entry or the id of its job`, id))
+			require.EqualError(t, err, fmt.Sprintf(`dead letter %q: use the number of an entry or the id of its job`, id))
 			require.ErrorIs(t, err, dlq.ErrInvalid)
 		}
 	})
@@ -185,7 +193,7 @@ func TestStatsGroupByKindTaskAndTheHeadOfTheReason(t *testing.T) {
 		require.NoError(t, err)
 		text, err := json.Marshal(stats)
 		require.NoError(t, err)
-		require.JSONEq(t, `{"groups":[]}`, string(text))
+		require.JSONEq(t, `{"groups":[],"hours":[],"removed":[]}`, string(text))
 
 		b.dead(t, dlq.Shed, "a", 3)
 		die := func(reason string) {
@@ -210,5 +218,10 @@ func TestStatsGroupByKindTaskAndTheHeadOfTheReason(t *testing.T) {
 			{dlq.Failed, "a", "", 2},
 			{dlq.Shed, "a", "rate_limit: task:a 1/m", 3},
 		}, stats.Groups)
+		require.Equal(t, []dlq.Hour{{dlq.Failed, start.Truncate(time.Hour), 8}, {dlq.Shed, start.Truncate(time.Hour), 3}}, stats.Hours)
+		require.NoError(t, b.Recount(t.Context()))
+		again, err := b.Stats(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, stats, again)
 	})
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/weirq/weir/bucket"
 	"github.com/weirq/weir/dlq"
 	"github.com/weirq/weir/internal/store"
 	"github.com/weirq/weir/internal/storetest"
@@ -15,7 +16,13 @@ import (
 	"github.com/weirq/weir/queue/queuetest"
 )
 
-func TestMain(m *testing.M) { os.Exit(storetest.Main(m)) }
+func TestMain(m *testing.M) {
+	if dsn := os.Getenv(victimEnv); dsn != "" {
+		fmt.Fprintln(os.Stderr, victim(dsn))
+		return
+	}
+	os.Exit(storetest.Main(m))
+}
 
 var start = time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC)
 
@@ -118,6 +125,20 @@ func (b *bundle) dead(t *testing.T, kind dlq.Kind, task string, n int) []string 
 		b.fail(t, task, "no such host")
 	}
 	return ids
+}
+
+// register declares a task, its limit and that of its queue.
+func (b *bundle) register(t *testing.T, task, definition string) {
+	t.Helper()
+	limit := func(name, rate string, covers store.Declared) store.Declared {
+		l, err := bucket.NewLimit(rate, 0)
+		require.NoError(t, err)
+		covers.Name, covers.Limit = name, l
+		return covers
+	}
+	require.NoError(t, b.client.Store().Register(t.Context(),
+		[]store.Task{{Name: task, Queue: "default", MaxRetries: 3, Definition: definition}},
+		[]store.Declared{limit("task:"+task, "1/m", store.Declared{Tasks: []string{task}}), limit("queue:default", "5/s", store.Declared{Queues: []string{"default"}})}))
 }
 
 // all lists dead letters, page by page.

@@ -4,8 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 
+	"github.com/weirq/weir/bucket"
 	"github.com/weirq/weir/internal/store"
 )
 
@@ -13,89 +13,66 @@ import (
 // that died, and returns how many it deleted. Ids that name nothing are an
 // error that is [ErrNotFound]; the others are deleted all the same.
 func (l *Letters) Purge(ctx context.Context, ids ...string) (int64, error) {
-	var there []int64
-	var faults []error
-	for _, id := range ids {
-		row, err := l.row(ctx, id)
-		if err != nil {
-			faults = append(faults, err)
-			continue
-		}
-		there = append(there, row.ID)
-	}
+	letters, faults := l.named(ctx, ids)
+	act := newAct("dlq purge", someIDs(ids), bucket.Rate{})
 	var purged int64
-	for part := range slices.Chunk(there, batch) {
-		n, err := l.store.PurgeDead(ctx, store.DeadFilter{IDs: part, Limit: len(part)})
-		if err != nil {
+	for batch := range store.DeadBatches(letters) {
+		if err := l.purgeBatch(ctx, batch, act, &purged); err != nil {
 			faults = append(faults, err)
 			break
 		}
-		purged += n
 	}
 	return purged, errors.Join(faults...)
 }
 
+// WouldPurge tells how many Purge would delete, and deletes none.
+func (l *Letters) WouldPurge(ctx context.Context, ids ...string) (int64, error) {
+	letters, faults := l.named(ctx, ids)
+	return int64(len(letters)), errors.Join(faults...)
+}
+
 // PurgeWhere deletes the dead letters that a filter selects and that are there
-// when it begins, up to 500 in a transaction, and returns how many it deleted.
-// The filter must name a kind, a task or a queue ([ErrFilterRequired]).
-func (l *Letters) PurgeWhere(ctx context.Context, f Filter) (int64, error) {
-	if f.Kind == "" && f.Task == "" && f.Queue == "" {
-		return 0, fmt.Errorf("purge: %w: name a kind (shed, failed, expired), a task or a queue", ErrFilterRequired)
-	}
+// when it begins, the oldest first, up to 500 in a transaction, and returns how
+// many it deleted. The filter must name a kind or a task ([ErrFilterRequired]).
+func (l *Letters) PurgeWhere(ctx context.Context, f Filter, opts ...ActOption) (int64, error) {
+	var act *store.Act
 	var purged int64
-	for {
-		// What others purge or replay meanwhile makes a batch smaller, even
-		// empty, so the end is where nothing is left to see.
-		filter, err := l.bounded(ctx, f)
-		if err != nil || filter.Before == 0 {
-			return purged, err
+	err := l.where(ctx, &f, opts, func(how *acting, batch []store.DeadLetter) error {
+		if act == nil {
+			act = newAct("dlq purge", f.String(), how.rate)
 		}
-		for n := int64(1); n > 0; purged += n {
-			filter.Limit = batch
-			if n, err = l.store.PurgeDead(ctx, filter); err != nil {
-				return purged, err
-			}
+		if how.dry {
+			purged += int64(len(batch))
+			return nil
 		}
-	}
-}
-
-// bounded is the filter for what is there now. Its Before is 0 where that is
-// nothing.
-func (l *Letters) bounded(ctx context.Context, f Filter) (store.DeadFilter, error) {
-	filter, err := f.stored()
-	if err == nil && (f.Limit != 0 || f.Cursor != "") {
-		err = fmt.Errorf("%w: limit and cursor are for lists", ErrInvalid)
-	}
+		return l.purgeBatch(ctx, batch, act, &purged)
+	})
 	if err != nil {
-		return filter, err
+		return purged, fmt.Errorf("purge: %w", err)
 	}
-	filter.Limit = 1
-	newest, err := l.store.ListDead(ctx, filter)
-	if err != nil || len(newest) == 0 {
-		return filter, err
-	}
-	filter.Before, filter.Limit = newest[0].ID+1, batch
-	return filter, nil
+	return purged, nil
 }
 
-// numbers are the entries that ids name, each once, in their order.
-func (l *Letters) numbers(ctx context.Context, ids []string) (numbers []int64, faults []error) {
-	seen := map[int64]struct{}{}
-	for _, id := range ids {
-		number, uid, err := parseID(id)
-		if err == nil && uid != "" {
-			var row store.DeadLetter
-			row, err = l.row(ctx, uid)
-			number = row.ID
-		}
-		if err != nil {
-			faults = append(faults, err)
-			continue
-		}
-		if _, again := seen[number]; !again {
-			seen[number] = struct{}{}
-			numbers = append(numbers, number)
-		}
+// purgeBatch deletes one batch and adds to what was deleted. When the reply to
+// a commit is lost, what is recorded of the act tells the sum.
+func (l *Letters) purgeBatch(ctx context.Context, batch []store.DeadLetter, act *store.Act, purged *int64) error {
+	n, err := l.store.PurgeDead(ctx, store.DeadIDs(batch), act)
+	lost := false
+	for try := 1; try < tries && errors.Is(err, ErrOutcomeUnknown) && ctx.Err() == nil; try++ {
+		lost = true
+		n, err = l.store.PurgeDead(ctx, store.DeadIDs(batch), act)
 	}
-	return numbers, faults
+	switch {
+	case err != nil:
+		return err
+	case !lost:
+		*purged += n
+		return nil
+	}
+	sum, err := l.store.ActCount(ctx, act.UID)
+	if err != nil {
+		return fmt.Errorf("%w: %w", ErrOutcomeUnknown, err)
+	}
+	*purged = sum
+	return nil
 }

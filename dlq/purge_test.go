@@ -3,6 +3,7 @@ package dlq_test
 import (
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -28,10 +29,12 @@ func TestAPurgeByFilterTakesWhatItNamesAndNothingElse(t *testing.T) {
 		b.dead(t, dlq.Shed, "a", 2)
 		failed := b.dead(t, dlq.Failed, "a", 3)
 		other := b.dead(t, dlq.Failed, "b", 1)
-		_, err := b.PurgeWhere(t.Context(), dlq.Filter{})
-		require.ErrorIs(t, err, dlq.ErrFilterRequired)
-		require.EqualError(t, err, "purge: filter required: name a kind (shed, failed, expired), a task or a queue")
-		_, err = b.PurgeWhere(t.Context(), dlq.Filter{Task: "a", Limit: 1})
+		for _, f := range []dlq.Filter{{}, {Queue: "default"}, {Text: "x", OlderThan: time.Hour}} {
+			_, err := b.PurgeWhere(t.Context(), f)
+			require.ErrorIs(t, err, dlq.ErrFilterRequired)
+			require.EqualError(t, err, "purge: filter required: name a kind (shed, failed, expired) or a task")
+		}
+		_, err := b.PurgeWhere(t.Context(), dlq.Filter{Task: "a", Limit: 1})
 		require.ErrorIs(t, err, dlq.ErrInvalid)
 
 		purge := func(f dlq.Filter) int64 {
@@ -44,7 +47,7 @@ func TestAPurgeByFilterTakesWhatItNamesAndNothingElse(t *testing.T) {
 		require.Len(t, b.all(t, dlq.Filter{}), len(failed)+len(other))
 		require.EqualValues(t, 3, purge(dlq.Filter{Task: "a"}))
 		require.Equal(t, other, jobsOf(b.all(t, dlq.Filter{})))
-		require.EqualValues(t, 1, purge(dlq.Filter{Queue: "default"}))
+		require.EqualValues(t, 1, purge(dlq.Filter{Kind: dlq.Failed, Queue: "default"}))
 	})
 }
 

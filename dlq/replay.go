@@ -4,20 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strconv"
 
 	"github.com/google/uuid"
 
+	"github.com/weirq/weir/bucket"
 	"github.com/weirq/weir/internal/store"
 	"github.com/weirq/weir/internal/wire"
 )
-
-// batch is how many entries one transaction replays or purges.
-const batch = 500
-
-// tries is how often a batch whose reply was lost is repeated by itself.
-const tries = 3
 
 // Replayed is what became of one entry of a replay.
 type Replayed struct {
@@ -45,27 +39,35 @@ type ReplayResult struct {
 // do so at the same time, an entry is replayed once. Ids that name nothing are
 // an error that is [ErrNotFound]; the others are replayed all the same.
 func (l *Letters) Replay(ctx context.Context, ids ...string) ([]Replayed, error) {
-	numbers, faults := l.numbers(ctx, ids)
-	done := map[int64]Replayed{}
-	for part := range slices.Chunk(slices.Sorted(slices.Values(numbers)), batch) {
-		rows, err := l.replayBatch(ctx, store.DeadFilter{IDs: part, Limit: len(part)})
+	return l.replayNamed(ctx, ids, l.replayBatch)
+}
+
+// WouldReplay tells what Replay would do as things stand, and does nothing: of
+// what would be replayed NewID is empty.
+func (l *Letters) WouldReplay(ctx context.Context, ids ...string) ([]Replayed, error) {
+	return l.replayNamed(ctx, ids, l.previewBatch)
+}
+
+func (l *Letters) replayNamed(ctx context.Context, ids []string, replay replayFunc) ([]Replayed, error) {
+	letters, faults := l.named(ctx, ids)
+	act := newAct("dlq replay", someIDs(ids), bucket.Rate{})
+	out := []Replayed{}
+	for batch := range store.DeadBatches(letters) {
+		rows, err := replay(ctx, batch, act)
 		if err != nil {
 			faults = append(faults, err)
 			break
 		}
+		there := make(map[int64]store.Replayed, len(rows))
 		for _, r := range rows {
-			done[r.ID] = newReplayed(r)
+			there[r.ID] = r
 		}
-		for _, number := range part {
-			if _, there := done[number]; !there {
-				faults = append(faults, missing(strconv.FormatInt(number, 10)))
+		for _, letter := range batch {
+			if r, ok := there[letter.ID]; ok {
+				out = append(out, newReplayed(r))
+			} else {
+				faults = append(faults, missing(strconv.FormatInt(letter.ID, 10)))
 			}
-		}
-	}
-	out := make([]Replayed, 0, len(done))
-	for _, number := range numbers {
-		if r, ok := done[number]; ok {
-			out = append(out, r)
 		}
 	}
 	return out, errors.Join(faults...)
@@ -75,31 +77,27 @@ func (l *Letters) Replay(ctx context.Context, ids ...string) ([]Replayed, error)
 // are there when it begins, the oldest first, up to 500 in a transaction. The
 // filter must name a kind or a task ([ErrFilterRequired]). What was shed is
 // replayed only where the kind says so: under a task alone it stays, because
-// what there was no room for once seldom finds room at once.
+// what there was no room for once seldom finds room at once. (That is a NotKind
+// of Shed, where none is given.)
 //
-// After an error the result says what was done until then.
-func (l *Letters) ReplayWhere(ctx context.Context, f Filter) (ReplayResult, error) {
+// After an error, or when ctx ends, the result says what was done until then.
+// The call can be made again: what was replayed is gone.
+func (l *Letters) ReplayWhere(ctx context.Context, f Filter, opts ...ActOption) (ReplayResult, error) {
 	result := ReplayResult{FirstSkipped: []Replayed{}}
-	if f.Kind == "" && f.Task == "" {
-		return result, fmt.Errorf("replay: %w: name a kind (shed, failed, expired) or a task", ErrFilterRequired)
+	var act *store.Act
+	if f.Kind == "" && f.NotKind == "" {
+		f.NotKind = Shed
 	}
-	filter, err := l.bounded(ctx, f)
-	if err != nil || filter.Before == 0 {
-		return result, err
-	}
-	if filter.Kind == "" {
-		filter.NotKind = store.KindShed
-	}
-	for {
-		rows, err := l.replayBatch(ctx, filter)
-		if err != nil {
-			return result, err
+	err := l.where(ctx, &f, opts, func(how *acting, batch []store.DeadLetter) error {
+		if act == nil {
+			act = newAct("dlq replay", f.String(), how.rate)
 		}
-		if len(rows) == 0 {
-			return result, nil
+		replay := replayFunc(l.replayBatch)
+		if how.dry {
+			replay = l.previewBatch
 		}
+		rows, err := replay(ctx, batch, act)
 		for _, r := range rows {
-			filter.After = max(filter.After, r.ID) // what was skipped is not looked at again
 			if !r.Skipped {
 				result.Replayed++
 				continue
@@ -109,65 +107,79 @@ func (l *Letters) ReplayWhere(ctx context.Context, f Filter) (ReplayResult, erro
 				result.FirstSkipped = append(result.FirstSkipped, newReplayed(r))
 			}
 		}
+		return err
+	})
+	if err != nil {
+		return result, fmt.Errorf("replay: %w", err)
 	}
+	return result, nil
 }
+
+// replayFunc deals with one batch of a replay.
+type replayFunc func(ctx context.Context, batch []store.DeadLetter, act *store.Act) ([]store.Replayed, error)
 
 // replayBatch replays one batch. When the reply to its commit is lost, the jobs
 // that it was to make tell whether it took place.
-func (l *Letters) replayBatch(ctx context.Context, f store.DeadFilter) ([]store.Replayed, error) {
-	tried := map[int64]store.Replayed{}
-	revive := func(d store.DeadLetter) store.NewJob {
-		r, again := tried[d.ID]
-		if !again {
-			r = store.Replayed{ID: d.ID, JobID: d.JobID, NewID: uuid.Must(uuid.NewV7()).String()}
-			tried[d.ID] = r
-		}
-		return revived(&d, r.NewID)
+func (l *Letters) replayBatch(ctx context.Context, batch []store.DeadLetter, act *store.Act) ([]store.Replayed, error) {
+	set := make([]store.Revival, len(batch))
+	for i, letter := range batch {
+		set[i] = store.Revival{ID: letter.ID, UID: uuid.Must(uuid.NewV7()).String()}
 	}
-	var landed []store.Replayed
-	for n := 1; ; n++ {
-		rows, err := l.store.ReplayDead(ctx, f, revive)
-		if err == nil {
-			return append(landed, rows...), nil
-		}
-		if !errors.Is(err, ErrOutcomeUnknown) || n == tries || ctx.Err() != nil {
-			return nil, err
-		}
-		if landed, err = l.landed(ctx, tried); err != nil {
-			return nil, fmt.Errorf("%w: %w", ErrOutcomeUnknown, err)
-		}
+	rows, err := l.store.ReplayDead(ctx, set, act)
+	lost := false
+	for n := 1; n < tries && errors.Is(err, ErrOutcomeUnknown) && ctx.Err() == nil; n++ {
+		lost = true
+		rows, err = l.store.ReplayDead(ctx, set, act)
 	}
+	if err != nil || !lost {
+		return rows, err
+	}
+	landed, err := l.landed(ctx, batch, set, rows)
+	return append(rows, landed...), err
 }
 
-func (l *Letters) landed(ctx context.Context, tried map[int64]store.Replayed) ([]store.Replayed, error) {
-	var landed []store.Replayed
-	for _, r := range tried {
-		_, found, err := l.store.Get(ctx, r.NewID)
-		if err == nil && !found {
-			_, found, err = l.store.GetDeadByJob(ctx, r.NewID)
-		}
-		if err != nil {
-			return nil, err
-		}
-		if found {
-			landed = append(landed, r)
+// landed are the entries that an earlier try replayed: they did not answer the
+// last one, and the jobs that were to come of them are there.
+func (l *Letters) landed(ctx context.Context, batch []store.DeadLetter, set []store.Revival, rows []store.Replayed) (landed []store.Replayed, err error) {
+	answered := make(map[int64]struct{}, len(rows))
+	for _, r := range rows {
+		answered[r.ID] = struct{}{}
+	}
+	uids := make([]string, len(set))
+	for i, r := range set {
+		uids[i] = r.UID
+	}
+	known, err := l.store.KnownJobs(ctx, uids)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrOutcomeUnknown, err)
+	}
+	for i, r := range set {
+		_, told := answered[r.ID]
+		if _, made := known[r.UID]; made && !told {
+			landed = append(landed, store.Replayed{ID: r.ID, JobID: batch[i].JobID, NewID: r.UID})
 		}
 	}
 	return landed, nil
 }
 
-// revived is the job that a dead letter becomes.
-func revived(d *store.DeadLetter, uid string) store.NewJob {
-	job := store.NewJob{
-		UID: uid, Task: d.Task, Queue: d.Queue, Args: d.Args, Metadata: d.JobMetadata.String,
-		Priority: -d.Rank, UniqueKey: d.UniqueKey.String, Timeout: d.Timeout.Int64,
-		ReplayOf: d.JobID, Replays: d.Replays + 1,
+// previewBatch tells what a replay would do as things stand.
+func (l *Letters) previewBatch(ctx context.Context, batch []store.DeadLetter, _ *store.Act) ([]store.Replayed, error) {
+	rivals, err := l.store.DeadRivals(ctx, store.DeadIDs(batch))
+	if err != nil {
+		return nil, err
 	}
-	if d.MaxRetries.Valid {
-		n := int(d.MaxRetries.Int64)
-		job.MaxRetries = &n
+	byID := make(map[int64]store.Replayed, len(rivals))
+	for _, r := range rivals {
+		byID[r.ID] = r
 	}
-	return job
+	rows := make([]store.Replayed, len(batch))
+	for i, letter := range batch {
+		rows[i] = store.Replayed{ID: letter.ID, JobID: letter.JobID}
+		if r, held := byID[letter.ID]; held {
+			rows[i] = r
+		}
+	}
+	return rows, nil
 }
 
 func newReplayed(r store.Replayed) Replayed {

@@ -57,8 +57,8 @@ func TestReplaysByIDAnswerInTheirOrderAndNameWhatIsNotThere(t *testing.T) {
 		missing := uuid.NewString()
 		replayed, err := b.Replay(t.Context(), entries[0].ID, missing, jobs[0], "999999", "x", entries[0].ID)
 		require.ErrorIs(t, err, dlq.ErrNotFound)
-		require.EqualError(t, err, "dead letter "+missing+": not found: it never was, or it was replayed or purged\n"+
-			"invalid: dead letter \"x\": use the number of an entry or the id of its job\n"+
+		require.EqualError(t, err, "dead letter \"x\": use the number of an entry or the id of its job\n"+
+			"dead letter "+missing+": not found: it never was, or it was replayed or purged\n"+
 			"dead letter 999999: not found: it never was, or it was replayed or purged")
 		require.Len(t, replayed, 2)
 		require.Equal(t, entries[0].ID, replayed[0].ID)

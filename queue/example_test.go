@@ -348,3 +348,20 @@ func ExampleDecode() {
 	fmt.Println(args.To, err)
 	// Output: ada <nil>
 }
+
+func ExampleClient_Audit() {
+	client, _, cleanup := temporary()
+	defer cleanup()
+	ctx := queue.WithActor(context.Background(), "ada")
+	check(client.PauseQueue(ctx, "emails"))
+	check(client.ResumeQueue(ctx, "emails"))
+
+	page, err := client.Audit(ctx, queue.AuditFilter{})
+	check(err)
+	for _, act := range page.Items {
+		fmt.Println(act.Actor, "did", act.Action, act.Subject)
+	}
+	// Output:
+	// ada did queues resume emails
+	// ada did queues pause emails
+}

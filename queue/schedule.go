@@ -94,13 +94,13 @@ func newScheduleInfo(row *store.Schedule, now int64) ScheduleInfo {
 // ResumeSchedule; restarts do not end that. A schedule that no process has
 // declared is [ErrNotFound].
 func (c *Client) PauseSchedule(ctx context.Context, name string) error {
-	return c.changeSchedule(ctx, name, func(_ int64, row *store.Schedule) { row.Paused = true })
+	return c.changeSchedule(ctx, name, "schedules pause", func(_ int64, row *store.Schedule) { row.Paused = true })
 }
 
 // ResumeSchedule lets a paused schedule go on from now, in every process within
 // a second: ticks that came meanwhile are not made up for.
 func (c *Client) ResumeSchedule(ctx context.Context, name string) error {
-	return c.changeSchedule(ctx, name, func(now int64, row *store.Schedule) {
+	return c.changeSchedule(ctx, name, "schedules resume", func(now int64, row *store.Schedule) {
 		if !row.Paused {
 			return
 		}
@@ -112,8 +112,8 @@ func (c *Client) ResumeSchedule(ctx context.Context, name string) error {
 	})
 }
 
-func (c *Client) changeSchedule(ctx context.Context, name string, change func(now int64, row *store.Schedule)) error {
-	found, err := c.store.ChangeSchedule(ctx, name, change)
+func (c *Client) changeSchedule(ctx context.Context, name, action string, change func(now int64, row *store.Schedule)) error {
+	found, err := c.store.ChangeSchedule(ctx, name, store.Act{Action: action, Subject: name}, change)
 	if err == nil && !found {
 		err = scheduleNotFound(name)
 	}
@@ -128,24 +128,21 @@ func scheduleNotFound(name string) error {
 // tick: the next one comes when it would have. The job passes the limits as any
 // other; one that holds the same unique key stands for it ([Receipt].Duplicate).
 func (c *Client) RunSchedule(ctx context.Context, name string) (Receipt, error) {
-	rows, err := c.store.Schedules(ctx)
+	id, err := uuid.NewV7()
 	if err != nil {
-		return Receipt{}, err
+		return Receipt{}, fmt.Errorf("make an id: %w", err)
 	}
-	for i := range rows {
-		if rows[i].Name != name {
-			continue
-		}
-		job, err := rows[i].NewJob()
-		if err != nil {
-			return Receipt{}, err
-		}
-		id, err := uuid.NewV7()
-		if err != nil {
-			return Receipt{}, fmt.Errorf("make an id: %w", err)
-		}
-		job.UID = id.String()
-		return c.insertStored(ctx, job)
+	var inserted store.Inserted
+	var found bool
+	err = untilKnown(ctx, func(again bool) (err error) {
+		inserted, found, err = c.store.RunSchedule(ctx, name, id.String(), again)
+		return err
+	})
+	switch {
+	case err != nil:
+		return Receipt{ID: id.String()}, err
+	case !found:
+		return Receipt{}, scheduleNotFound(name)
 	}
-	return Receipt{}, scheduleNotFound(name)
+	return receipt(false, inserted), nil
 }

@@ -11,7 +11,7 @@ import (
 // How much one look does at most for jobs it does not start.
 const (
 	deferBatch = 100 // a limit puts off so many jobs, once a second
-	shedBatch  = 2000
+	shedBatch  = 250 // what a look sheds, others wait for
 )
 
 const second = 1_000_000 // microseconds

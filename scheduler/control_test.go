@@ -106,7 +106,7 @@ func TestAJobThatIsNotStartedInTimeExpiresHeldOrNot(t *testing.T) {
 		require.Equal(t, level, r.limit("task:a").Level, "expiry takes no token")
 		stats, err := r.dead.Stats(t.Context())
 		require.NoError(t, err)
-		require.Equal(t, []dlq.Group{{Kind: dlq.Expired, Task: "a", Reason: "expired: not started by 2026-01-01T12:01:30Z", Count: 8}}, stats.Groups)
+		require.Equal(t, []dlq.Group{{Kind: dlq.Expired, Task: "a", Reason: "expired: not started", Count: 8}}, stats.Groups)
 	})
 }
 

@@ -302,3 +302,38 @@ func ExampleBackoff() {
 	// 09:01:10 attempt 4 of 4
 	// failed mail server: try later
 }
+
+// A job that failed for good is tried again an hour after its death.
+func ExampleDLQRetry() {
+	client, clock, cleanup := temporary()
+	defer cleanup()
+	ctx := context.Background()
+	s, err := scheduler.New(client, scheduler.Logger(slog.New(slog.DiscardHandler)))
+	check(err)
+	check(scheduler.Register(s, SendEmail, func(_ context.Context, job *queue.Job[EmailArgs]) error {
+		fmt.Println(clock.Now().Format(time.TimeOnly), job.Args.To)
+		return errors.New("mail server: try later")
+	}, scheduler.MaxRetries(0), scheduler.DLQRetry(time.Hour, 2)))
+	_, err = SendEmail.Enqueue(ctx, client, EmailArgs{To: "ada@example.com"})
+	check(err)
+	for range 5 {
+		check(s.Drain(ctx))
+		clock.Advance(time.Hour)
+	}
+	// Output:
+	// 09:00:00 ada@example.com
+	// 10:00:00 ada@example.com
+	// 11:00:00 ada@example.com
+}
+
+func ExampleDeadRetention() {
+	client, _, cleanup := temporary()
+	defer cleanup()
+
+	_, err := scheduler.New(client,
+		scheduler.DeadRetention(dlq.Shed, scheduler.Keep{Age: 24 * time.Hour}),
+		scheduler.DeadRetention(dlq.Failed, scheduler.Keep{Age: 30 * 24 * time.Hour, Count: 100_000}),
+	)
+	fmt.Println(err)
+	// Output: <nil>
+}

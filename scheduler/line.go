@@ -22,7 +22,9 @@ type line struct {
 	paused bool
 	// quiet: under a hold, it had nothing to shed.
 	quiet bool
-	share int // how many jobs of it a look started last, or may have
+	// flooded: the last look shed all that it read, and there may be more.
+	flooded bool
+	share   int // how many jobs of it a look started last, or may have
 	// wants: its next job cannot be claimed ahead and waits for a slot.
 	wants bool
 }
@@ -64,6 +66,7 @@ func (l *line) learn(seen *lookLine, slots int) {
 		return
 	}
 	l.quiet = !seen.more() && !seen.left()
+	l.flooded = seen.shed > 0 && seen.more()
 	if seen.fresh {
 		return // jobs that were granted before wait for the end of the hold
 	}

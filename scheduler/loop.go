@@ -294,14 +294,18 @@ func (s *Scheduler) plan(now time.Time, starting bool) *look {
 	var limits []*limit
 	gates := s.outcomes(k)
 	if starting && k.slots+k.ahead > 0 {
+		var lines []*line
 		for _, l := range s.lines {
 			if l.askable(now) && (k.slots > 0 || l.free()) {
-				k.lines = append(k.lines, &lookLine{
-					Line: l.Line, drop: l.task.excess == Drop, free: l.free(), retries: l.task.maxRetries, share: l.share, line: l,
-				})
-				limits = append(limits, l.limits...)
-				gates = append(gates, l.gates...)
+				lines = append(lines, l)
 			}
+		}
+		for _, l := range s.besideFlood(lines) {
+			k.lines = append(k.lines, &lookLine{
+				Line: l.Line, drop: l.task.excess == Drop, free: l.free(), retries: l.task.maxRetries, share: l.share, line: l,
+			})
+			limits = append(limits, l.limits...)
+			gates = append(gates, l.gates...)
 		}
 	}
 	for _, l := range s.limits {
@@ -360,7 +364,7 @@ func (s *Scheduler) turn(ctx context.Context, k *look, sweep bool) error {
 	req.SkipLocked, req.KeepLeases = now.Before(s.blocked.until), !due(s.leaseAt, now)
 	if k != nil {
 		req.Claim = int64(s.config.random() >> 1)
-		req.Admit, req.More = k, k.more
+		req.Admit, req.More = s.mindful(k), k.more
 		for _, l := range k.limits {
 			req.Limits = append(req.Limits, l.limit.Declared)
 		}

@@ -42,6 +42,13 @@ func (m *mail) arrive(w store.Wake) {
 	m.ring()
 }
 
+// tells looks into the box for news of such a line, and leaves it there.
+func (m *mail) tells(such func(store.Line) bool) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.news.Any(such)
+}
+
 // collect empties the box.
 func (m *mail) collect() (results []store.Result, news store.Wake) {
 	m.mu.Lock()

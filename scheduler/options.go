@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/weirq/weir/bucket"
+	"github.com/weirq/weir/dlq"
 	"github.com/weirq/weir/queue"
 )
 
@@ -72,6 +73,8 @@ type config struct {
 	limits      []limitConfig // of queues, and shared ones
 	middleware  []func(Handler) Handler
 	retention   time.Duration
+
+	deadRetention map[dlq.Kind]Keep
 }
 
 // limitConfig is a limit that is not a task's own.
@@ -114,6 +117,7 @@ type taskConfig struct {
 	timeout    time.Duration
 	cap        int
 	breaker    Breaker
+	deadRetry  *DLQRetryInfo // nil: none
 }
 
 // Concurrency is how many handlers run at once in this process: 1 to 100,000,

@@ -379,6 +379,13 @@ func TestAScheduleRunsAtAWordWhichIsNoTick(t *testing.T) {
 		require.Equal(t, before, r.info("s"))
 		_, err := r.client.RunSchedule(t.Context(), "none")
 		require.ErrorIs(t, err, queue.ErrNotFound)
+		acts, err := r.client.Audit(t.Context(), queue.AuditFilter{})
+		require.NoError(t, err)
+		var done []string
+		for _, act := range acts.Items {
+			done = append(done, act.Action+" "+act.Subject)
+		}
+		require.Equal(t, []string{"schedules run s", "schedules run s", "schedules pause s"}, done)
 	})
 }
 

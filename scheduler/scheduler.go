@@ -49,6 +49,8 @@ type Scheduler struct {
 	expiryAt time.Time          // the next job to expire, or the zero time
 	surveyAt time.Time          // when to look around again
 	ticks    ticks
+	aside    bool // the last look left a flood out
+	gaveWay  bool // the last look at a flood left it out for what had just come
 	shedLog  shedLog
 	trouble  trouble
 	blocked  blocked
@@ -160,6 +162,9 @@ func (s *Scheduler) Drain(ctx context.Context) error {
 		return err
 	}
 	return s.serve(ctx, func(ctx context.Context) error {
+		if err := s.retryDead(ctx); err != nil {
+			return err
+		}
 		s.surveyAt = time.Time{}
 		return s.drain(ctx)
 	})
@@ -224,7 +229,8 @@ func (s *Scheduler) serve(ctx context.Context, loop func(context.Context) error)
 	var beside sync.WaitGroup
 	renewing, stop := context.WithCancel(context.WithoutCancel(ctx))
 	beside.Go(func() { s.renewLeases(renewing) })
-	beside.Go(func() { s.keepHistory(renewing) })
+	beside.Go(func() { s.keep(renewing) })
+	beside.Go(func() { s.keepRetrying(renewing) })
 	beside.Go(func() { s.store.Watch(renewing, s.heard) })
 	beside.Go(func() { s.keepWAL(renewing) })
 	err := loop(ctx)

@@ -120,10 +120,19 @@ type TaskInfo struct {
 	OnExcess   Excess        `json:"on_excess"`
 	MaxRetries int           `json:"max_retries"`
 	Timeout    time.Duration `json:"timeout,omitempty"` // nanoseconds
+	// DLQRetry says how its failed jobs are retried after their death; nil: not
+	// by themselves.
+	DLQRetry *DLQRetryInfo `json:"dlq_retry,omitempty"`
+}
+
+// DLQRetryInfo is what [DLQRetry] was given.
+type DLQRetryInfo struct {
+	After time.Duration `json:"after"` // nanoseconds
+	Max   int           `json:"max"`
 }
 
 func (t *task) info() TaskInfo {
-	info := TaskInfo{Name: t.name, Queue: t.queue, OnExcess: t.excess, MaxRetries: t.maxRetries, Timeout: t.timeout}
+	info := TaskInfo{Name: t.name, Queue: t.queue, OnExcess: t.excess, MaxRetries: t.maxRetries, Timeout: t.timeout, DLQRetry: t.deadRetry}
 	switch len(t.limits) {
 	case 0:
 	case 1:

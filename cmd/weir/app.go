@@ -12,6 +12,7 @@ import (
 
 	"github.com/weirq/weir/internal/clock"
 	"github.com/weirq/weir/internal/config"
+	"github.com/weirq/weir/queue"
 )
 
 // app is one run of the program: what it was given, and where it speaks. Tests
@@ -62,7 +63,7 @@ func stopSignals() (<-chan os.Signal, func()) {
 func (a *app) run(args []string) int {
 	root := a.root()
 	root.SetArgs(args)
-	err := root.ExecuteContext(context.Background())
+	err := root.ExecuteContext(queue.WithActor(context.Background(), a.actor()))
 	if flushed := a.out.Flush(); err == nil && flushed != nil {
 		err = flushed
 	}

@@ -163,7 +163,7 @@ func (b *bundle) drain(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, scheduler.Register(s, queue.Task[[]byte]("works"), func(context.Context, *queue.Job[[]byte]) error { return nil }, scheduler.Queue("mail")))
 	require.NoError(t, scheduler.Register(s, queue.Task[[]byte]("fails"), func(context.Context, *queue.Job[[]byte]) error {
-		return textError("first line\nsecond \x1b[31mline")
+		return textError("first line\nsecond \x1b[31mline " + strings.Repeat("x", 100))
 	}, scheduler.MaxRetries(0)))
 	require.NoError(t, scheduler.Register(s, queue.Task[[]byte]("sample"), func(context.Context, *queue.Job[[]byte]) error { return nil },
 		scheduler.RateLimit("2/h"), scheduler.OnExcess(scheduler.Drop)))

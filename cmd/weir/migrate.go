@@ -8,15 +8,42 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/weirq/weir/internal/store"
+	"github.com/weirq/weir/queue"
 )
 
 func (a *app) migrateUp() *cobra.Command {
 	return &cobra.Command{
 		Use: "up", Short: "Create the database, or bring its schema up to date", Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return a.migrate(cmd.Context(), true, (*store.Store).MigrateUp)
+			return a.migrate(cmd.Context(), true, func(s *store.Store, ctx context.Context) error {
+				before, err := appliedVersion(s, ctx)
+				if err == nil {
+					err = s.MigrateUp(ctx)
+				}
+				if err != nil {
+					return err
+				}
+				after, err := appliedVersion(s, ctx)
+				if err != nil || after == before {
+					return err
+				}
+				return a.with(ctx, func(c *queue.Client) error {
+					return c.Store().Record(ctx, store.Act{Action: "migrate up", Subject: s.String(), Detail: fmt.Sprintf("version %d to %d", before, after)})
+				})
+			})
 		},
 	}
+}
+
+// appliedVersion is the version of a database's schema; 0: it has none.
+func appliedVersion(s *store.Store, ctx context.Context) (version int64, err error) { //nolint:revive // as the methods that it stands beside
+	versions, err := s.MigrationStatus(ctx)
+	for _, v := range versions {
+		if v.Applied {
+			version = v.Version
+		}
+	}
+	return version, err
 }
 
 func (a *app) migrateDown() *cobra.Command {

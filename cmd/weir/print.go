@@ -3,6 +3,7 @@ package main
 import (
 	"encoding/json"
 	"fmt"
+	"net/url"
 	"strconv"
 	"strings"
 	"time"
@@ -48,6 +49,37 @@ func (a *app) table(what string, header []string, rows [][]string) {
 	}
 }
 
+// again is a command as it is typed for the same database.
+func (a *app) again(command string) string {
+	text := "weir " + command
+	if len(a.files) == 1 {
+		text += " -c " + shellWord(a.files[0])
+	}
+	if a.database != "" {
+		text += " --database " + shellWord(withoutPassword(a.database))
+	}
+	return text
+}
+
+// withoutPassword leaves out what a screen should not show.
+func withoutPassword(dsn string) string {
+	if u, err := url.Parse(dsn); err == nil && u.User != nil {
+		return u.Redacted()
+	}
+	return dsn
+}
+
+// shellWord quotes what a shell would take apart.
+func shellWord(text string) string {
+	plain := func(r rune) bool {
+		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("/.:_-@%+=,", r)
+	}
+	if text != "" && strings.IndexFunc(text, func(r rune) bool { return !plain(r) }) < 0 {
+		return text
+	}
+	return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'"
+}
+
 // more tells how to see what follows a page.
 func (a *app) more(next string) {
 	if next != "" {
@@ -63,7 +95,9 @@ func (a *app) fields(pairs ...[2]string) {
 	}
 	for _, p := range pairs {
 		if p[1] != "" {
-			fmt.Fprintf(a.out, "%-*s  %s\n", width, p[0], printable(p[1]))
+			// What has several lines stands below its first one.
+			text := strings.ReplaceAll(printable(p[1]), "\n", "\n"+strings.Repeat(" ", width+2))
+			fmt.Fprintf(a.out, "%-*s  %s\n", width, p[0], text)
 		}
 	}
 }

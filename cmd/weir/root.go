@@ -44,14 +44,15 @@ Exit codes: 0 success, 1 refusal or failure, 2 wrong usage.`,
 	root.AddCommand(
 		a.serve(), a.check(), a.enqueue(),
 		a.group("jobs", "Look at jobs, cancel them and bring them forward", a.jobsList(), a.jobsShow(), a.jobsCancel(), a.jobsRetry()),
-		a.group("dlq", "Look at dead letters, replay and purge them", a.dlqList(), a.dlqShow(), a.dlqStats(), a.dlqReplay(), a.dlqPurge()),
+		a.group("dlq", "Look at dead letters, replay, purge and export them", a.dlqList(), a.dlqShow(), a.dlqStats(), a.dlqReplay(), a.dlqPurge(),
+			a.dlqExport()),
 		a.group("limits", "Look at limits and their buckets, and change them", a.limitsList(), a.limitsShow(), a.limitsSet(), a.limitsUnset(),
 			a.limitsPause(), a.limitsResume()),
 		a.group("queues", "Look at queues, pause and resume them", a.queuesList(), a.queuesPause(), a.queuesResume()),
 		a.group("schedules", "Look at schedules, run, pause and resume them", a.schedulesList(), a.schedulesRun(), a.schedulesPause(), a.schedulesResume()),
 		a.group("tasks", "Look at tasks", a.tasksList()),
 		a.group("migrate", "Look at the database's schema, and change it", a.migrateUp(), a.migrateDown(), a.migrateStatus()),
-		a.bench(), a.version(),
+		a.audit(), a.bench(), a.version(),
 	)
 	a.correctHelp(root)
 	return root

@@ -121,7 +121,7 @@ func (t *Task) withoutEffect() []Finding {
 	for key, given := range map[string]bool{
 		"rate_limit": !t.Rate.IsZero() || len(t.Rates) > 0, "on_excess": t.OnExcess != "", "timeout": t.Timeout > 0,
 		"max_retries": t.MaxRetries != nil, "retry_backoff": t.Backoff != nil,
-		"concurrency": t.Concurrency > 0, "breaker": t.Breaker != nil,
+		"concurrency": t.Concurrency > 0, "breaker": t.Breaker != nil, "dlq_retry": t.DLQRetry != nil,
 	} {
 		if given {
 			keys = append(keys, key)

@@ -206,7 +206,7 @@ func TestEachFaultHasItsCodePlaceKeyTextAndMend(t *testing.T) {
 		},
 		{
 			"a retention of everything", "retention: 24h\n",
-			`weir.yaml:1:12: W112 retention: it is "24h", text: give {completed: 24h}`,
+			`weir.yaml:1:12: W112 retention: it is "24h", text: give {completed: 24h, failed: 720h}`,
 		},
 		{
 			"a retention of cancelled jobs", "retention: {cancelled: 24h}\n",
@@ -469,6 +469,42 @@ func TestEachFaultHasItsCodePlaceKeyTextAndMend(t *testing.T) {
 			`weir.yaml:1:1: W112 it is "just words", text: give a mapping of keys and values`,
 		},
 		{
+			"a retention of all dead letters", "retention: {dead: 24h}\n",
+			`weir.yaml:1:13: W111 retention.dead: unknown key "dead": name the kinds of dead letters: shed, failed, expired`,
+		},
+		{
+			"a short retention of dead letters", "retention: {shed: 30s}\n",
+			`weir.yaml:1:19: W127 retention.shed: shed "30s": out of range: use a time from 1m to 36500 days, as in 24h`,
+		},
+		{
+			"a retention of none", "retention: {shed: {count: 0}}\n",
+			`weir.yaml:1:27: W128 retention.shed.count: count "0": use a whole number from 1 to 9223372036854775807, in plain digits`,
+		},
+		{
+			"a retention of nothing", "retention: {shed: {}}\n",
+			`weir.yaml:1:19: W114 retention.shed: neither an age nor a count of dead letters: give one of them or both, as in {age: 24h, count: 100000}`,
+		},
+		{
+			"a retry of dead letters that is on", task("dlq_retry: true"),
+			`weir.yaml:4:16: W112 tasks.t.dlq_retry: it is "true", true or false: give {after: 1h, max: 3}`,
+		},
+		{
+			"a retry of dead letters without an end", task("dlq_retry: {after: 1h}"),
+			`weir.yaml:4:16: W114 tasks.t.dlq_retry: task "t": no "max": give both, as in {after: 1h, max: 3}`,
+		},
+		{
+			"a retry of dead letters at once", task("dlq_retry: {after: 0s, max: 3}"),
+			`weir.yaml:4:24: W127 tasks.t.dlq_retry.after: after "0s": out of range: use a time from 1s to 366 days, as in 30s or 1h30m`,
+		},
+		{
+			"more retries of dead letters than can be meant", task("dlq_retry: {after: 1h, max: 101}"),
+			`weir.yaml:4:33: W128 tasks.t.dlq_retry.max: max "101": use a whole number from 1 to 100, in plain digits`,
+		},
+		{
+			"a retry of dead letters in other words", task("dlq_retry: {after: 1h, max: 3, retries: 3}"),
+			`weir.yaml:4:36: W111 tasks.t.dlq_retry.retries: unknown key "retries": here it is called "max"`,
+		},
+		{
 			"bytes that are no text", "# caf\xe9\n",
 			`weir.yaml:1:6: W102 not UTF-8 text: save the file as UTF-8`,
 		},
@@ -487,9 +523,7 @@ func TestEachFaultHasItsCodePlaceKeyTextAndMend(t *testing.T) {
 func TestEveryKeyOfALaterVersionIsRefusedAsSuchWithItsPlace(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ content, at, key string }{
-		{"retention: {completed: 24h, failed: 720h}\n", "1:29", "retention.failed"},
 		{"tasks:\n  t: {pull: true}\n", "2:7", "tasks.t.pull"},
-		{task("dlq_retry: {after: 1h, max: 3}"), "4:5", "tasks.t.dlq_retry"},
 		{"limits:\n  l: {limit: 100, per: 60, queues: [default]}\n", "2:7", "limits.l.limit"},
 		{"limits:\n  l: {rate: 1/s, exact: true, queues: [default]}\n", "2:18", "limits.l.exact"},
 	} {

@@ -23,7 +23,8 @@ type File struct {
 	Lease         time.Duration
 	ShutdownGrace *time.Duration // 0 is a grace of its own
 	Retention     *time.Duration // of completed and cancelled jobs; 0: for ever
-	Tasks         []Task         // in the order of the file, as all lists here
+	DeadRetention []DeadRetention
+	Tasks         []Task // in the order of the file, as all lists here
 	Queues        []Queue
 	Limits        []Limit
 	Schedules     []Schedule
@@ -44,6 +45,7 @@ type Task struct {
 	Backoff     *scheduler.Backoff
 	Concurrency int
 	Breaker     *scheduler.Breaker
+	DLQRetry    *DLQRetry
 
 	// What runs it: one of the three.
 	HTTP      *HTTP
@@ -148,7 +150,7 @@ func (r *reader) readFile(f *File, root *node) {
 	if grace, ok := s.duration("shutdown_grace", 0, longestGrace); ok {
 		f.ShutdownGrace = &grace
 	}
-	f.Retention = s.retention()
+	f.Retention, f.DeadRetention = s.retention()
 	f.Tasks = s.tasks(f.Dir)
 	f.Queues = s.queues()
 	f.Limits = s.limits(f)

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/weirq/weir/dlq"
 	"github.com/weirq/weir/scheduler"
 )
 
@@ -52,12 +53,13 @@ limits:
 
 // second has what the first example has not.
 const second = `
-retention: {completed: 72h}
+retention: {completed: 72h, shed: 24h, failed: {age: 720h, count: 100000}}
 tasks:
   call:
     http: {url: "http://127.0.0.1:9000/send?key=secret", headers: {X-Team: mail}}
     concurrency: 20
     breaker: {failures: 10, window: 2m, open: 5s, probes: 3}
+    dlq_retry: {after: 1h, max: 3}
   resize:
     rate_limit: [{rate: 5/s, burst: 10}, 100/m, 1000/h]
     defer: until_token
@@ -151,6 +153,10 @@ func TestAFileSaysWhereToPostHowManyAtOnceAndSeveralRates(t *testing.T) {
 	assert.Equal(t, "http://127.0.0.1:9000/send?...", call.HTTP.String())
 	assert.Equal(t, 30*time.Second, call.Timeout)
 	assert.Equal(t, 20, call.Concurrency)
+	assert.Equal(t, []DeadRetention{
+		{dlq.Shed, scheduler.Keep{Age: 24 * time.Hour}}, {dlq.Failed, scheduler.Keep{Age: 720 * time.Hour, Count: 100_000}},
+	}, f.DeadRetention)
+	assert.Equal(t, &DLQRetry{After: time.Hour, Max: 3}, call.DLQRetry)
 	assert.Equal(t, &scheduler.Breaker{Failures: 10, Window: 2 * time.Minute, Open: 5 * time.Second, Probes: 3}, call.Breaker)
 
 	assert.True(t, resize.Rate.IsZero())

@@ -26,6 +26,9 @@ func (f *File) Options() []scheduler.Option {
 	if f.Retention != nil {
 		opts = append(opts, scheduler.Retention(*f.Retention))
 	}
+	for _, r := range f.DeadRetention {
+		opts = append(opts, scheduler.DeadRetention(r.Kind, r.Keep))
+	}
 	for i := range f.Tasks {
 		if f.Tasks[i].Elsewhere {
 			opts = append(opts, scheduler.Elsewhere(f.Tasks[i].Name))
@@ -109,6 +112,9 @@ func (t *Task) options() []scheduler.TaskOption {
 	}
 	if t.Breaker != nil {
 		opts = append(opts, *t.Breaker)
+	}
+	if t.DLQRetry != nil {
+		opts = append(opts, scheduler.DLQRetry(t.DLQRetry.After, t.DLQRetry.Max))
 	}
 	return opts
 }

@@ -192,7 +192,7 @@ queues:
 
 func TestARetentionIsAnOptionWhereTheFileGivesOne(t *testing.T) {
 	t.Parallel()
-	for content, want := range map[string]int{"retention: {completed: 24h}\n": 1, "retention: {completed: 0}\n": 1, "retention:  {}\n": 0} {
+	for content, want := range map[string]int{"retention: {completed: 24h}\n": 1, "retention: {completed: 0}\n": 1, "retention:  {}\n": 0, "retention: {shed: 24h, failed: {count: 9}}\n": 2} {
 		f, err := Parse("weir.yaml", []byte(content))
 		require.NoError(t, err)
 		assert.Len(t, f.Options(), want)

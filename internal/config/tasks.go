@@ -43,8 +43,8 @@ func (r *reader) task(path string, e entry, dir string) Task {
 	t.Backoff = s.backoff()
 	t.Concurrency = s.concurrency()
 	t.Breaker = s.breaker(whose)
+	t.DLQRetry = s.dlqRetry(whose)
 	s.target(&t, e, dir)
-	s.notServed("dlq_retry")
 	s.end()
 	return t
 }

@@ -94,3 +94,30 @@ func BenchmarkTurn(b *testing.B) {
 		perSecond(b, each*b.N)
 	})
 }
+
+// An operation is a turn that sheds so many jobs.
+func BenchmarkShed(b *testing.B) {
+	for _, each := range []int{100, 250, 500, 2000} {
+		b.Run(fmt.Sprint(each), func(b *testing.B) {
+			eachBenchmark(b, func(b *testing.B, s *store.Store) {
+				d := []store.Declared{declared(b, "task:a", "10/s")}
+				require.NoError(b, s.Register(b.Context(), nil, d))
+				_, err := s.Insert(b.Context(), benchJobs(each*b.N))
+				require.NoError(b, err)
+				shed := func(read [][]store.Candidate) store.Plan {
+					p := store.Plan{Save: []store.Limit{{Name: "task:a", RateCount: 1, RatePeriod: 1}}}
+					for _, c := range read[0] {
+						p.Shed = append(p.Shed, store.Shed{ID: c.ID, Reason: "rate_limit: task:a 10/s"})
+					}
+					return p
+				}
+				b.ResetTimer()
+				for range b.N {
+					_, err := s.Turn(b.Context(), store.TurnRequest{Limits: d, Admit: &admission{asks: []store.Ask{ask("a", each)}, decide: shed}})
+					require.NoError(b, err)
+				}
+				perSecond(b, each*b.N)
+			})
+		})
+	}
+}

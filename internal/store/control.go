@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"fmt"
+	"time"
 )
 
 // Override is an operator's rate for a limit, which beats every declaration.
@@ -40,33 +41,52 @@ where name = $1 and key = ''`}
 // SetOverride gives a limit another rate and tells whether there is such a
 // limit.
 func (s *Store) SetOverride(ctx context.Context, limit string, o Override) (bool, error) {
-	return s.control(ctx, "set limit "+limit, setOverrideSQL, limit, o.Rate, o.Burst, o.For, o.Reason, s.given())
+	detail := o.Rate
+	if o.Burst > 0 {
+		detail += fmt.Sprintf(" burst %d", o.Burst)
+	}
+	if o.For > 0 {
+		detail += fmt.Sprintf(" for %v", time.Duration(o.For)*time.Microsecond)
+	}
+	if o.Reason != "" {
+		detail += ": " + o.Reason
+	}
+	return s.control(ctx, Act{Action: "limits set", Subject: limit, Detail: detail}, setOverrideSQL, limit, o.Rate, o.Burst, o.For, o.Reason, s.given())
 }
 
 // UnsetOverride gives a limit its declared rate back.
 func (s *Store) UnsetOverride(ctx context.Context, limit string) (bool, error) {
-	return s.control(ctx, "unset limit "+limit, unsetOverrideSQL, limit)
+	return s.control(ctx, Act{Action: "limits unset", Subject: limit}, unsetOverrideSQL, limit)
 }
 
 // PauseLimit stops (or lets go on) what a limit covers.
 func (s *Store) PauseLimit(ctx context.Context, limit string, paused bool) (bool, error) {
-	return s.control(ctx, "pause limit "+limit, pauseLimitSQL, limit, paused)
+	return s.control(ctx, Act{Action: "limits " + pausing(paused), Subject: limit}, pauseLimitSQL, limit, paused)
 }
 
 // PauseQueue stops (or lets go on) a queue, whether or not anything waits in it.
 func (s *Store) PauseQueue(ctx context.Context, queue string, paused bool) error {
-	_, err := s.control(ctx, "pause queue "+queue, pauseQueueSQL, queue, paused)
+	_, err := s.control(ctx, Act{Action: "queues " + pausing(paused), Subject: queue}, pauseQueueSQL, queue, paused)
 	return err
 }
 
-func (s *Store) control(ctx context.Context, doing string, st *statement, args ...any) (bool, error) {
+func pausing(paused bool) string {
+	if paused {
+		return "pause"
+	}
+	return "resume"
+}
+
+func (s *Store) control(ctx context.Context, act Act, st *statement, args ...any) (bool, error) {
 	var n int64
 	err := s.write(ctx, func(t *tx) (err error) {
-		n, err = s.exec(ctx, t, st, args...)
-		return err
+		if n, err = s.exec(ctx, t, st, args...); err != nil {
+			return err
+		}
+		return s.record(ctx, t, &act, n)
 	})
 	if err != nil {
-		return false, fmt.Errorf("%s: %w", doing, err)
+		return false, fmt.Errorf("%s %s: %w", act.Action, act.Subject, err)
 	}
 	s.Wake(ctx, Wake{Look: true})
 	return n > 0, nil
@@ -84,8 +104,10 @@ update weir_jobs set state = 0, run_at = c.now, first_due = c.now from c where u
 func (s *Store) RunNow(ctx context.Context, uid string) (bool, error) {
 	var lines []Line
 	err := s.write(ctx, func(t *tx) (err error) {
-		lines, err = selectRows[Line](ctx, t, s.text(runNowSQL), uid, s.given())
-		return err
+		if lines, err = selectRows[Line](ctx, t, s.text(runNowSQL), uid, s.given()); err != nil {
+			return err
+		}
+		return s.record(ctx, t, byOperator(ctx, Act{Action: "jobs retry", Subject: uid}), int64(len(lines)))
 	})
 	if err != nil {
 		return false, fmt.Errorf("run job %s now: %w", uid, err)

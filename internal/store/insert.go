@@ -448,6 +448,18 @@ func (s *Store) settleLost(ctx context.Context, h Handle, jobs []NewJob, out []I
 	return again, nil
 }
 
+// KnownJobs are the ids among these of jobs that live, have ended, or are dead.
+func (s *Store) KnownJobs(ctx context.Context, ids []string) (known map[string]struct{}, err error) {
+	err = s.guarded(ctx, func(h Handle) error {
+		known, err = s.lookUp(ctx, h, knownSQL, ids)
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("look for %d jobs: %w", len(ids), err)
+	}
+	return known, nil
+}
+
 // lookUp are those of the ids that a statement finds.
 func (s *Store) lookUp(ctx context.Context, h Handle, st *statement, ids []string) (map[string]struct{}, error) {
 	rows, err := selectRows[struct {

@@ -98,7 +98,10 @@ func (s *Store) Cancel(ctx context.Context, uid string) (bool, error) {
 		if n, err = s.exec(ctx, t, cancelSQL, uid, s.given()); err == nil && s.target.dialect == SQLite {
 			_, err = s.exec(ctx, t, cancelDeleteSQL, uid)
 		}
-		return err
+		if err != nil {
+			return err
+		}
+		return s.record(ctx, t, byOperator(ctx, Act{Action: "jobs cancel", Subject: uid}), n)
 	})
 	if err != nil {
 		return false, fmt.Errorf("cancel job %s: %w", uid, err)

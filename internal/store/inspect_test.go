@@ -109,7 +109,7 @@ func TestAListLeavesLongArgumentsOutAndSaysHowLongTheyAre(t *testing.T) {
 			check()
 			if size == 4097 {
 				b.turn(t, store.TurnRequest{Results: []store.Result{end(started[0], store.Dead)}})
-				dead, err := b.ListDead(t.Context(), store.DeadFilter{Limit: 1})
+				dead, _, err := b.ListDead(t.Context(), store.DeadFilter{Limit: 1})
 				require.NoError(t, err)
 				require.Nil(t, dead[0].Args)
 				require.EqualValues(t, size, dead[0].ArgsSize)

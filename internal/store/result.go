@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"database/sql"
+	"encoding/json"
 	"fmt"
 )
 
@@ -132,20 +133,20 @@ from json_each($1) r
 where weir_jobs.id = r.value ->> 'id' and claim = r.value ->> 'claim' and state = 1`,
 }
 
-var deadSQL = &statement{
-	postgres: `
-with r as (select * from json_to_recordset($1::json) as r(id bigint, claim bigint, reason text, errors text)),
+var deadSQL = counted(
+	`r as (select * from json_to_recordset($1::json) as r(id bigint, claim bigint, reason text, errors text)),
 j as (delete from weir_jobs j using r where j.id = r.id and j.claim = r.claim and j.state = 1
-      returning j.*, r.reason as why, r.errors as list)
-insert into weir_dead (` + deadColumns + `)
-` + fmt.Sprintf(deadFrom, `'`+KindFailed+`'`, `j.why`, `null`, `case when $3 = 'lost' then null else j.claim end`, `coalesce(nullif(j.list, ''), j.errors)`, `coalesce($2::bigint, `+pgNow+`)`) + `
+      returning j.*, r.reason as why, r.errors as list)`,
+	`
+insert into weir_dead (`+deadColumns+`)
+`+fmt.Sprintf(deadFrom, `'`+KindFailed+`'`, `j.why`, `null`, `case when $3 = 'lost' then null else j.claim end`, `coalesce(nullif(j.list, ''), j.errors)`, `coalesce($2::bigint, `+pgNow+`)`)+`
 from j order by j.id on conflict do nothing`,
-	sqlite: `
-insert into weir_dead (` + deadColumns + `)
-` + fmt.Sprintf(deadFrom, `'`+KindFailed+`'`, `r.value ->> 'reason'`, `null`, `case when $3 = 'lost' then null else j.claim end`, `coalesce(nullif(r.value ->> 'errors', ''), j.errors)`, `$2`) + `
+	`
+insert into weir_dead (`+deadColumns+`)
+`+fmt.Sprintf(deadFrom, `'`+KindFailed+`'`, `r.value ->> 'reason'`, `null`, `case when $3 = 'lost' then null else j.claim end`, `coalesce(nullif(r.value ->> 'errors', ''), j.errors)`, `$2`)+`
 from json_each($1) r join weir_jobs j on j.id = r.value ->> 'id' and j.claim = r.value ->> 'claim' and j.state = 1
 order by j.id on conflict do nothing`,
-}
+)
 
 // writeResults records the ends of attempts, set by set, and returns those
 // that no longer count. A set that is written again, because the reply to its
@@ -198,7 +199,11 @@ func (s *Store) writeSet(ctx context.Context, t *tx, outcome Outcome, set []Resu
 }
 
 func (s *Store) writeDead(ctx context.Context, t *tx, set []Result, why string) (int64, error) {
-	n, err := s.execJSON(ctx, t, deadSQL, set, s.given(), why)
+	doc, err := json.Marshal(set)
+	if err != nil {
+		return 0, fmt.Errorf("encode %d results: %w", len(set), err)
+	}
+	n, err := s.bury(ctx, t, deadSQL, string(doc), s.given(), why)
 	if err == nil && s.target.dialect == SQLite {
 		ids, seals := seals(set)
 		_, err = s.exec(ctx, t, doneDeleteSQL, s.ids(ids), s.ids(seals))

@@ -6,6 +6,7 @@ import (
 	"database/sql"
 	"encoding/binary"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -147,9 +148,9 @@ func (s *Store) DeclareSchedules(ctx context.Context, names []string, plan Sched
 	return nil
 }
 
-// ChangeSchedule lets plan change one row, and tells whether there is such a
-// schedule.
-func (s *Store) ChangeSchedule(ctx context.Context, name string, plan func(now int64, row *Schedule)) (found bool, err error) {
+// ChangeSchedule lets plan change one row, as an act of an operator's, and tells
+// whether there is such a schedule.
+func (s *Store) ChangeSchedule(ctx context.Context, name string, act Act, plan func(now int64, row *Schedule)) (found bool, err error) {
 	err = s.write(ctx, func(t *tx) error {
 		found = false
 		_, _, err := s.planSchedules(ctx, t, lockSchedulesSQL, func(now int64, rows []*Schedule) []NewJob {
@@ -157,13 +158,48 @@ func (s *Store) ChangeSchedule(ctx context.Context, name string, plan func(now i
 			plan(now, rows[0])
 			return nil
 		}, document([]string{name}), s.given())
-		return err
+		if err != nil || !found {
+			return err
+		}
+		return s.record(ctx, t, &act, 1)
 	})
 	if err != nil {
 		return false, fmt.Errorf("change schedule %q: %w", name, err)
 	}
 	s.Wake(ctx, Wake{Look: true})
 	return found, nil
+}
+
+// RunSchedule inserts the job of one schedule under an id, as an act of an
+// operator's, and tells whether there is such a schedule. It is no tick.
+func (s *Store) RunSchedule(ctx context.Context, name, uid string, again bool) (out Inserted, found bool, err error) {
+	var wake Wake
+	err = s.write(ctx, func(t *tx) error {
+		var broken error
+		found = false
+		rows, woken, err := s.planSchedules(ctx, t, lockSchedulesSQL, func(_ int64, rows []*Schedule) []NewJob {
+			found = true
+			job, err := rows[0].NewJob()
+			if broken = err; err != nil {
+				return nil
+			}
+			job.UID, job.Repeat = uid, again
+			return []NewJob{job}
+		}, document([]string{name}), s.given())
+		if err = errors.Join(err, broken); err != nil || !found {
+			return err
+		}
+		out, wake = rows[0], woken
+		if out.Duplicate || out.Existed {
+			return nil
+		}
+		return s.record(ctx, t, &Act{Action: "schedules run", Subject: name}, 1)
+	})
+	if err != nil {
+		return out, false, fmt.Errorf("run schedule %q: %w", name, err)
+	}
+	s.Wake(ctx, wake)
+	return out, found, nil
 }
 
 // firing waits for nobody's unique key for long: the loop that fires has

@@ -55,7 +55,7 @@ func TestADeclaredScheduleKeepsWhatIsKnownOfIt(t *testing.T) {
 		b := setup(t, db)
 		b.declare(t, "b", "a")
 		require.Equal(t, []string{"a", "b"}, []string{b.schedules(t)[0].Name, b.schedules(t)[1].Name})
-		found, err := b.ChangeSchedule(t.Context(), "a", func(_ int64, row *store.Schedule) { row.Paused, row.LastTick = true, 7 })
+		found, err := b.ChangeSchedule(t.Context(), "a", store.Act{Action: "schedules pause", Subject: "a"}, func(_ int64, row *store.Schedule) { row.Paused, row.LastTick = true, 7 })
 		require.NoError(t, err)
 		require.True(t, found)
 		before := b.schedules(t)
@@ -69,7 +69,7 @@ func TestADeclaredScheduleKeepsWhatIsKnownOfIt(t *testing.T) {
 		}))
 		require.Equal(t, before, b.schedules(t))
 
-		found, err = b.ChangeSchedule(t.Context(), "c", func(int64, *store.Schedule) { t.Error("there is none") })
+		found, err = b.ChangeSchedule(t.Context(), "c", store.Act{Action: "schedules pause", Subject: "a"}, func(int64, *store.Schedule) { t.Error("there is none") })
 		require.NoError(t, err)
 		require.False(t, found)
 	})
@@ -116,7 +116,7 @@ func TestWhatIsNotDueOrPausedOrOfOthersIsLeftAlone(t *testing.T) {
 			"paused": func(row *store.Schedule) { row.Paused = true },
 			"later":  func(row *store.Schedule) { row.NextTick += second },
 		} {
-			_, err := b.ChangeSchedule(t.Context(), name, func(_ int64, row *store.Schedule) { change(row) })
+			_, err := b.ChangeSchedule(t.Context(), name, store.Act{Action: "schedules pause", Subject: "a"}, func(_ int64, row *store.Schedule) { change(row) })
 			require.NoError(t, err)
 		}
 		b.clock.Advance(time.Hour)

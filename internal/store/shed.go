@@ -30,16 +30,20 @@ const (
 )
 
 // A batch has few reasons (one for each limit), so it goes reason by reason.
+// What died of one reason at one time is told apart by its task alone.
 var shedSQL = &statement{
 	postgres: `
-with j as (delete from weir_jobs where id = any($1::bigint[]) returning *)
+with j as (delete from weir_jobs where id = any($1::bigint[]) returning *),
+dead as (
 insert into weir_dead (` + deadColumns + `)
 ` + fmt.Sprintf(deadFrom, `'`+KindShed+`'`, `$2`, `'`+shedMetadata+`'`, `j.claim`, `j.errors`, `$3::bigint`) + `
-from j order by j.rank, j.first_due, j.id on conflict do nothing`,
+from j order by j.rank, j.first_due, j.id on conflict do nothing returning task)
+select task, count(*) as count from dead group by task`,
 	sqlite: `
 insert into weir_dead (` + deadColumns + `)
 ` + fmt.Sprintf(deadFrom, `'`+KindShed+`'`, `$2`, `'`+shedMetadata+`'`, `j.claim`, `j.errors`, `$3`) + `
-from weir_jobs j where j.id in (select value from json_each($1)) order by j.rank, j.first_due, j.id on conflict do nothing`,
+from weir_jobs j where j.id in (select value from json_each($1)) order by j.rank, j.first_due, j.id on conflict do nothing
+returning task, 1 as count`,
 }
 
 var deleteSQL = &statement{sqlite: `delete from weir_jobs where id in (select value from json_each($1))`}
@@ -55,7 +59,13 @@ func (s *Store) shed(ctx context.Context, t *tx, sheds []Shed, now int64) error 
 	}
 	for _, reason := range reasons {
 		ids := byReason[reason]
-		_, err := s.exec(ctx, t, shedSQL, s.ids(ids), reason, now)
+		tasks, err := selectRows[struct {
+			Task  string `db:"task"`
+			Count int64  `db:"count"`
+		}](ctx, t, s.text(shedSQL), s.ids(ids), reason, now)
+		for _, r := range tasks {
+			t.countDead(deadGroup{KindShed, r.Task, reasonClass(reason), now / hour}, r.Count)
+		}
 		if err == nil && s.target.dialect == SQLite {
 			_, err = s.exec(ctx, t, deleteSQL, s.ids(ids))
 		}

@@ -186,7 +186,7 @@ func TestAShedJobIsADeadLetterWithTheReasonAndMetadataBesideItsOwn(t *testing.T)
 			EnqueuedAt: was.EnqueuedAt, FirstDue: was.FirstDue, DeadAt: b.now(), Replays: 1,
 		}, got)
 		require.Equal(t, two, b.dead(t, others[0].UID).Reason)
-		stats, err := b.DeadStats(t.Context())
+		stats, err := b.DeadStats(t.Context(), 10)
 		require.NoError(t, err)
 		require.Equal(t, []store.DeadCount{{Kind: "shed", Task: "a", Reason: one, Count: 3}, {Kind: "shed", Task: "a", Reason: two, Count: 2}}, stats)
 		require.EqualValues(t, 1, b.count(t, `select count(*) from weir_jobs`))

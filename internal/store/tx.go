@@ -27,6 +27,8 @@ type tx struct {
 	conn   *sqlx.Conn
 	writer *writer // SQLite's
 	ended  bool    // committed
+	// dead is by how many the dead letters of a group became more or fewer.
+	dead map[deadGroup]int64
 }
 
 func (t *tx) ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error) {
@@ -59,11 +61,11 @@ func (t *tx) QueryContext(ctx context.Context, query string, args ...any) (*sql.
 // seconds. There is no "read write": a server that its operator has made
 // read-only, for a full disk, is not to be overruled.
 const (
-	beginPostgres     = `begin isolation level read committed; set local idle_in_transaction_session_timeout = '10s'`
-	beginPostgresTurn = beginPostgres + `; set local enable_seqscan = off; set local enable_hashjoin = off; ` +
-		`set local enable_mergejoin = off; set local enable_bitmapscan = off; set local jit = off; ` +
-		`set local lock_timeout = '3s'`
-	beginSQLite = `begin immediate`
+	beginPostgres        = `begin isolation level read committed; set local idle_in_transaction_session_timeout = '10s'`
+	beginPostgresGuarded = beginPostgres + `; set local enable_seqscan = off; set local enable_hashjoin = off; ` +
+		`set local enable_mergejoin = off; set local enable_bitmapscan = off; set local jit = off`
+	beginPostgresTurn = beginPostgresGuarded + `; set local lock_timeout = '3s'`
+	beginSQLite       = `begin immediate`
 )
 
 // ErrLocked is returned by a turn that waited for a row which somebody else
@@ -79,6 +81,7 @@ type purpose struct {
 
 var (
 	ordinary = purpose{begin: beginPostgres}
+	guarded  = purpose{begin: beginPostgresGuarded}
 	turning  = purpose{begin: beginPostgresTurn, engine: true}
 	renewing = purpose{begin: beginPostgresTurn, engine: true, first: true}
 )
@@ -133,6 +136,9 @@ func (s *Store) writeOnce(ctx context.Context, why purpose, do func(*tx) error) 
 			t.discard()
 			s.doubt.cast()
 		}
+		return err
+	}
+	if err := s.saveDeadCounts(ctx, t); err != nil {
 		return err
 	}
 	// A context that ends must not cut a commit in two.

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/lib/pq"
 	"github.com/stretchr/testify/require"
@@ -86,24 +87,49 @@ func everyCall(t testing.TB, s *store.Store) {
 	must(s.DeclareSchedules(ctx, []string{"s"}, plan))
 	_, err = s.FireSchedules(ctx, []string{"s"}, onTime)
 	must(err)
-	_, err = s.ChangeSchedule(ctx, "s", func(int64, *store.Schedule) {})
+	_, err = s.ChangeSchedule(ctx, "s", store.Act{Action: "schedules pause"}, func(int64, *store.Schedule) {})
+	must(err)
+	_, _, err = s.RunSchedule(ctx, "s", newID(), false)
 	must(err)
 	_, err = s.NextTick(ctx, []string{"s"})
 	must(err)
 	_, err = s.Schedules(ctx)
 	must(err)
-	dead, err := s.ListDead(ctx, store.DeadFilter{Limit: 10})
+	dead, _, err := s.ListDead(ctx, store.DeadFilter{Limit: 10})
 	must(err)
 	require.NotEmpty(t, dead)
 	_, _, err = s.GetDead(ctx, dead[0].ID)
 	must(err)
 	_, _, err = s.GetDeadByJob(ctx, dead[0].JobID)
 	must(err)
-	_, err = s.DeadStats(ctx)
+	for _, f := range []store.DeadFilter{{Task: "a", Limit: 10}, {Queue: "q", Text: "x", Limit: 10}, {Task: "a", Queue: "q", Limit: 10, OldestFirst: true}} {
+		_, _, err = s.NameDead(ctx, f)
+		must(err)
+		_, _, err = s.CountDead(ctx, f)
+		must(err)
+	}
+	_, err = s.FindDead(ctx, store.DeadIDs(dead), []string{newID()})
 	must(err)
-	_, err = s.ReplayDead(ctx, store.DeadFilter{Kind: store.KindShed, Limit: 10}, func(d store.DeadLetter) store.NewJob { return newJob(d.Task) })
+	_, err = s.WholeDead(ctx, store.DeadIDs(dead))
 	must(err)
-	_, err = s.PurgeDead(ctx, store.DeadFilter{Limit: 10})
+	_, err = s.DeadStats(ctx, 10)
+	must(err)
+	_, err = s.DeadHours(ctx, 24)
+	must(err)
+	_, err = s.RetryableDead(ctx, []store.DeadRetry{{Task: "a", Before: 1 << 60, Most: 3}}, 10)
+	must(err)
+	_, err = s.DeadRivals(ctx, store.DeadIDs(dead))
+	must(err)
+	_, err = s.ReplayDead(ctx, []store.Revival{{ID: dead[0].ID, UID: newID()}}, &store.Act{Action: "dlq replay"})
+	must(err)
+	_, err = s.PurgeDead(ctx, store.DeadIDs(dead), &store.Act{Action: "dlq purge"})
+	must(err)
+	_, err = s.KeepDead(ctx, store.KindFailed, time.Hour, 1)
+	must(err)
+	_, err = s.RemovedDead(ctx)
+	must(err)
+	must(s.RecountDead(ctx))
+	_, err = s.Acts(ctx, store.ActFilter{Limit: 10})
 	must(err)
 }
 

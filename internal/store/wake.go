@@ -39,6 +39,16 @@ func (n *News) Add(w Wake) {
 	n.rest.Look, n.rest.Cancelled = n.rest.Look || w.Look, n.rest.Cancelled || w.Cancelled
 }
 
+// Any tells whether a line that became ready is such a one.
+func (n *News) Any(such func(Line) bool) bool {
+	for l := range n.lines {
+		if such(l) {
+			return true
+		}
+	}
+	return false
+}
+
 // Take empties the news.
 func (n *News) Take() Wake {
 	w := n.rest

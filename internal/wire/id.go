@@ -27,6 +27,8 @@ func UUID(id string) (string, error) {
 	return strings.ToLower(id), nil
 }
 
+var errNotCursor = errors.New(`not a cursor of this list: pass "next" of the page before as it is`)
+
 // A cursor is the row id that the next page comes before, behind the letter of
 // the list it belongs to. It is encoded so that nobody computes with it.
 
@@ -40,15 +42,38 @@ func ParseCursor(list byte, cursor string) (int64, error) {
 	if cursor == "" {
 		return 0, nil
 	}
-	bad := errors.New(`not a cursor of this list: pass "next" of the page before as it is`)
 	b, err := base64.RawURLEncoding.DecodeString(cursor)
 	if err != nil || len(b) < 2 || b[0] != list {
-		return 0, bad
+		return 0, errNotCursor
 	}
 	n, _ := binary.Uvarint(b[1:])
 	id := int64(n) //nolint:gosec // what does not fit does not lead back to the cursor
 	if id < 1 || Cursor(list, id) != cursor {
-		return 0, bad
+		return 0, errNotCursor
 	}
 	return id, nil
+}
+
+// Place returns the cursor behind a place in a list that is in the order of a
+// time, and of ids within it.
+func Place(list byte, at, id int64) string {
+	return base64.RawURLEncoding.EncodeToString(binary.AppendVarint(binary.AppendVarint([]byte{list}, at), id))
+}
+
+// ParsePlace reads such a cursor of that list; the empty one is the beginning.
+func ParsePlace(list byte, cursor string) (at, id int64, err error) {
+	if cursor == "" {
+		return 0, 0, nil
+	}
+	b, err := base64.RawURLEncoding.DecodeString(cursor)
+	if err == nil && len(b) > 1 && b[0] == list {
+		var n int
+		if at, n = binary.Varint(b[1:]); n > 0 {
+			id, _ = binary.Varint(b[1+n:])
+		}
+	}
+	if Place(list, at, id) != cursor || id == 0 && at == 0 {
+		return 0, 0, errNotCursor
+	}
+	return at, id, nil
 }

@@ -82,6 +82,25 @@ func TestACursorLeadsBackToItsRowInItsOwnListAlone(t *testing.T) {
 	})
 }
 
+func TestAPlaceLeadsBackToItselfInItsOwnListAlone(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		at, id := rapid.Int64().Draw(t, "at"), rapid.Int64Min(1).Draw(t, "id")
+		cursor := wire.Place('d', at, id)
+		backAt, backID, err := wire.ParsePlace('d', cursor)
+		require.NoError(t, err)
+		require.Equal(t, []int64{at, id}, []int64{backAt, backID})
+		_, _, err = wire.ParsePlace('o', cursor)
+		require.Error(t, err)
+	})
+	rapid.Check(t, func(t *rapid.T) {
+		cursor := rapid.StringMatching(`[A-Za-z0-9_-]{0,24}\n?`).Draw(t, "cursor")
+		if at, id, err := wire.ParsePlace('Z', cursor); err == nil && cursor != "" {
+			require.Equal(t, cursor, wire.Place('Z', at, id), "one place has one cursor")
+		}
+	})
+}
+
 func TestAUUIDHasOneForm(t *testing.T) {
 	t.Parallel()
 	id, err := wire.UUID("018F2F5E-0000-7000-8000-00000000ABCD")
