@@ -36,6 +36,8 @@ type look struct {
 
 	deferred int       // jobs whose deferral was written
 	unjudged []outcome // whose breakers' rows could not be read
+
+	window *windowLook // what decides instead, under the fixed-window strategy
 }
 
 // lookLine is a line in a look.

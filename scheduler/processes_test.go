@@ -1,6 +1,7 @@
 package scheduler_test
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"encoding/json"
@@ -32,6 +33,9 @@ const childEnv = "WEIR_SCHEDULER_TEST_CHILD"
 type childConfig struct {
 	DSN, Ledger, Rate string
 	Log               string // what goes wrong, as it is logged; default: standard error
+
+	Strategy scheduler.StrategyName
+	DieAt    string // the statement before which it kills itself
 }
 
 func runChild() int {
@@ -50,10 +54,18 @@ func runChild() int {
 func (c childConfig) run() error {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	defer stop()
-	client, err := queue.Open(ctx, c.DSN)
+	faults := &storetest.Faults{}
+	if c.DieAt != "" {
+		faults.Before(c.DieAt, 1, func() {
+			_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
+			select {}
+		})
+	}
+	opened, err := store.Open(ctx, c.DSN, store.Options{Migrate: true, Wrap: faults.Wrap})
 	if err != nil {
 		return err
 	}
+	client := queue.From(opened)
 	defer client.Close()
 	ledger, err := os.OpenFile(c.Ledger, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
 	if err != nil {
@@ -67,7 +79,8 @@ func (c childConfig) run() error {
 		}
 		defer log.Close()
 	}
-	s, err := scheduler.New(client, scheduler.Lease(time.Second), scheduler.Logger(slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelError}))))
+	s, err := scheduler.New(client, scheduler.Strategy(cmp.Or(c.Strategy, scheduler.TokenBucket)), scheduler.Lease(time.Second),
+		scheduler.Logger(slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelError}))))
 	if err != nil {
 		return err
 	}

@@ -72,6 +72,9 @@ func (s *Scheduler) goRound() {
 	s.blocked.until, s.blocked.told = s.clock.Now().Add(skipLockedFor), false
 }
 
+// goesRound tells whether rows that other sessions have locked are passed over.
+func (s *Scheduler) goesRound() bool { return s.clock.Now().Before(s.blocked.until) }
+
 // passedOver notes what a turn left out, and returns the results to be written
 // later.
 func (s *Scheduler) passedOver(k *look, postponed []store.Result) {
@@ -91,6 +94,9 @@ func (s *Scheduler) passedOver(k *look, postponed []store.Result) {
 			if g.row.Busy {
 				names = append(names, g.name)
 			}
+		}
+		if k.window != nil {
+			names = append(names, k.window.busy...)
 		}
 	}
 	if len(names)+len(postponed) > 0 && !b.told {

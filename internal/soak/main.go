@@ -21,9 +21,13 @@ func main() {
 	rounds := flag.Int("rounds", 5, "how many rounds on each database")
 	jobs := flag.Int("jobs", 2000, "jobs in a round")
 	kills := flag.Int("kills", 20, "kill -9 in a round")
+	windows := flag.Duration("windows", 0, "instead: measure fixed windows for so long on each database, as in 2m")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
+	if *windows > 0 {
+		exit(runWindows(ctx, *windows))
+	}
 	exit(run(ctx, *rounds, *jobs, *kills))
 }
 

@@ -82,7 +82,8 @@ func sharedPostgres(t testing.TB, db storetest.Database) *bundle {
 		shared = b
 	}
 	shared.exec(t, `delete from weir_jobs; delete from weir_history; delete from weir_dead; delete from weir_limits;
-delete from weir_tasks; delete from weir_queues; delete from weir_gates; delete from weir_schedules`)
+delete from weir_tasks; delete from weir_queues; delete from weir_gates; delete from weir_schedules;
+delete from weir_settings; delete from weir_processes`)
 	for !shared.clock.Now().Equal(noon) { // a Duration spans 292 years
 		shared.clock.Advance(noon.Sub(shared.clock.Now()))
 	}

@@ -17,7 +17,7 @@ type statement struct {
 const pgNow = `(extract(epoch from clock_timestamp()) * 1000000)::bigint`
 
 // tables are Weir's own, but for the one that goose keeps.
-var tables = []string{"weir_jobs", "weir_history", "weir_dead", "weir_limits", "weir_tasks", "weir_queues", "weir_gates", "weir_schedules"}
+var tables = []string{"weir_jobs", "weir_history", "weir_dead", "weir_limits", "weir_tasks", "weir_queues", "weir_gates", "weir_schedules", "weir_settings", "weir_processes"}
 
 var (
 	tableName = regexp.MustCompile(`\b(` + strings.Join(tables, "|") + `)\b`)
