@@ -36,7 +36,7 @@ func TestAWindowIsOverWhenItsPeriodHasPassed(t *testing.T) {
 		require.Equal(t, c.expired, c.window.Expired(c.now, c.period), c.name)
 	}
 	require.Equal(t, start+minute, opened.Ends(time.Minute))
-	require.EqualValues(t, math.MaxInt64, bucket.Window{From: math.MaxInt64 - 1}.Ends(time.Minute))
+	require.Equal(t, int64(math.MaxInt64), bucket.Window{From: math.MaxInt64 - 1}.Ends(time.Minute))
 }
 
 func TestAWindowHasRoomForWhatWasNotCounted(t *testing.T) {

@@ -160,7 +160,8 @@ func (s *Scheduler) failLimits(err error) {
 // roll opens the window after the one that was read. Of several processes one
 // does; the others keep what they read.
 func (s *Scheduler) roll(ctx context.Context, l *limit) (won bool, err error) {
-	from, won, err := s.store.RollWindow(ctx, l.window.id(l.Name), s.goesRound())
+	skip := s.goesRound()
+	from, won, err := s.store.RollWindow(ctx, l.window.id(l.Name), skip)
 	switch {
 	case err != nil:
 		return false, err
@@ -168,7 +169,7 @@ func (s *Scheduler) roll(ctx context.Context, l *limit) (won bool, err error) {
 		s.counters.rolls.Add(1)
 		l.window.rolled(from, s.clock.Now())
 	default:
-		l.window.lose()
+		l.window.lose(skip)
 	}
 	return won, nil
 }

@@ -379,7 +379,7 @@ func TestAfterPanicsEverySlotIsFree(t *testing.T) {
 }
 
 func TestALongErrorIsKeptBoundedAndOfManyErrorsTheLatest(t *testing.T) {
-	each(t, func(t *testing.T, r *rig) {
+	eachStrategy(t, func(t *testing.T, r *rig) {
 		r.task("a", func(job *queue.Job[string]) error {
 			if job.Attempt < 55 {
 				return fmt.Errorf("attempt %d", job.Attempt)

@@ -36,6 +36,7 @@ type childConfig struct {
 
 	Strategy scheduler.StrategyName
 	DieAt    string // the statement before which it kills itself
+	Meet     string // a folder: after its first refresh with room it leaves a file "met.*", and waits for one named "go"
 }
 
 func runChild() int {
@@ -57,9 +58,13 @@ func (c childConfig) run() error {
 	faults := &storetest.Faults{}
 	if c.DieAt != "" {
 		faults.Before(c.DieAt, 1, func() {
-			_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
+			self, _ := os.FindProcess(os.Getpid())
+			_ = self.Kill()
 			select {}
 		})
+	}
+	if c.Meet != "" {
+		c.meet(faults)
 	}
 	opened, err := store.Open(ctx, c.DSN, store.Options{Migrate: true, Wrap: faults.Wrap})
 	if err != nil {
@@ -92,6 +97,22 @@ func (c childConfig) run() error {
 		return err
 	}
 	return s.Run(ctx)
+}
+
+// meet waits between the first refresh and the claim.
+func (c childConfig) meet(faults *storetest.Faults) {
+	faults.Before(refresh, 1, func() {
+		faults.Before(beginTurn, 1, func() {
+			met, err := os.CreateTemp(c.Meet, "met.*")
+			if err != nil {
+				panic(err)
+			}
+			_ = met.Close()
+			for _, err = os.Stat(filepath.Join(c.Meet, "go")); err != nil; _, err = os.Stat(filepath.Join(c.Meet, "go")) {
+				time.Sleep(time.Millisecond) //nolint:forbidigo // the parent has no other way to tell
+			}
+		})
+	})
 }
 
 func startChild(t *testing.T, c childConfig) *exec.Cmd {

@@ -37,6 +37,9 @@ func (s *Scheduler) fail(doing string, err error) {
 	}
 	t.err, t.until = err, now.Add(t.pause)
 	s.surveyAt = time.Time{} // afterwards nothing that is remembered is sure
+	if s.lane != nil {
+		s.lane.readAt = time.Time{}
+	}
 	if errors.Is(err, store.ErrLocked) {
 		s.goRound()
 	}

@@ -17,7 +17,7 @@ type window struct {
 	row    store.Window // as it was read
 	over   bool         // its window was over then, and is still to be rolled
 	lost   int64        // the latest generation that another process opened instead
-	stuck  bool         // it did not: its row is locked, and was passed over
+	stuck  bool         // it did not: the row is locked
 	count  int64        // how many starts a window has: an operator's word, or the quota's
 	odd    string       // the override that is none
 	ends   time.Time    // when its window is over, on this process's clock
@@ -53,16 +53,17 @@ func (w *window) rolled(from int64, at time.Time) {
 }
 
 // lose notes that another process opens the next window. The view that was read
-// stays; it has been outlived by now, unless the row was read before the other's
-// commit once more.
-func (w *window) lose() {
+// stays, unless the row is locked: by a session that was not waited for, or by one
+// that still has not opened it.
+func (w *window) lose(skipped bool) {
 	next := w.row.ID + 1
-	w.over, w.stuck, w.lost = false, w.lost == next, next
+	w.over, w.stuck, w.lost = false, skipped || w.lost == next, next
 }
 
 // stopped tells whether the limit lets nothing start, whatever its window has room
-// for: it is paused, its count is 0, or its counter does not record.
-func (w *window) stopped() bool { return w.row.Paused || w.count == 0 || w.losses.closed }
+// for: it is paused, its count is 0, its counter does not record, or the row is
+// locked.
+func (w *window) stopped() bool { return w.row.Paused || w.count == 0 || w.losses.closed || w.stuck }
 
 // room tells whether one more may start, as far as was read.
 func (w *window) room() bool {

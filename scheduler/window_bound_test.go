@@ -3,7 +3,12 @@ package scheduler_test
 import (
 	"fmt"
 	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -44,7 +49,7 @@ func stalled(rigs []*rig) {
 	met.Add(len(rigs))
 	for _, r := range rigs {
 		r.faults.Before(refresh, 1, func() {
-			r.faults.Before(`^begin`, 1, func() {
+			r.faults.Before(beginTurn, 1, func() {
 				met.Done()
 				met.Wait()
 			})
@@ -146,43 +151,86 @@ func TestExactLimitsAreExactThoughAllReadTheSame(t *testing.T) {
 }
 
 func TestNoWindowAndNoIntervalHasMoreThanItsBoundHoweverTheyClaim(t *testing.T) {
-	for _, w := range []int{1, 4} {
-		const n = 5
-		storetest.Each(t, func(t *testing.T, db storetest.Database) {
-			db.DSN += fastDSN(db)
-			c := clock.NewFake(epoch)
-			var fleet []*rig
-			for range w {
-				r := newRig(t, db, c, windows)
-				r.task("a", nil, scheduler.RateLimit("5/s"))
-				r.drain()
-				fleet = append(fleet, r)
-			}
-			seen := fleet[0].judge()
-			fleet[0].enqueue("a", numbered(400))
-			for range 25 {
-				together(t, fleet)
-				c.Advance(time.Duration(rand.Int64N(int64(900 * time.Millisecond))))
-			}
-			windows, last := seen("a"), fleet[0].window("task:a").ID
-			for generation, starts := range windows {
-				require.LessOrEqual(t, starts, int64(n+w-1), "generation %d", generation)
-				if w == 1 && generation < last {
-					require.EqualValues(t, n, starts, "with one worker every window has its count")
+	type fleetCase struct {
+		workers, count, rounds int
+		faulty                 bool // every fifth count or so fails
+	}
+	cases := []fleetCase{{1, 5, 20, false}, {4, 5, 20, false}, {4, 5, 20, true}}
+	if !testing.Short() {
+		cases = append(cases, fleetCase{1, 1, 20, false}, fleetCase{1, 100, 4, false}, fleetCase{2, 1, 20, true}, fleetCase{8, 5, 12, false}, fleetCase{16, 1, 8, false}, fleetCase{16, 100, 3, true})
+	}
+	for _, c := range cases {
+		t.Run(fmt.Sprintf("N %d, W %d, faulty %v", c.count, c.workers, c.faulty), func(t *testing.T) {
+			storetest.Each(t, func(t *testing.T, db storetest.Database) {
+				db.DSN += fastDSN(db)
+				clock, chance := clock.NewFake(epoch), rand.New(rand.NewPCG(uint64(c.workers), uint64(c.count)))
+				n, exactly := int64(c.count), scheduler.WindowLimit("limit of exact", int64(c.count), time.Second, scheduler.Tasks("exact"), scheduler.Exact())
+				var fleet []*rig
+				for range c.workers {
+					r := newRig(t, db, clock, windows, exactly)
+					r.task("a", nil, scheduler.RateLimit(fmt.Sprintf("%d/s", n)))
+					r.task("exact", nil)
+					r.drain()
+					fleet = append(fleet, r)
 				}
-			}
-			starts := fleet[0].grants()
-			for i, at := range starts {
-				in := 0
-				for _, other := range starts[i:] {
-					if other < at+1_000_000 {
-						in++
+				seen := fleet[0].judge()
+				for _, task := range []string{"a", "exact"} {
+					fleet[0].enqueue(task, numbered(c.rounds*(c.count+2*c.workers)))
+				}
+				for range c.rounds {
+					for _, r := range fleet {
+						if c.faulty && chance.IntN(2) == 0 {
+							r.faults.Fail(tally, 1+chance.IntN(3))
+						}
+					}
+					together(t, fleet)
+					clock.Advance(time.Duration(chance.Int64N(int64(900 * time.Millisecond))))
+				}
+				var uncounted int64 // U
+				for _, r := range fleet {
+					uncounted += r.s.Stats().Uncounted
+				}
+				bound, last := n+int64(c.workers)-1+uncounted, fleet[0].window("task:a").ID
+				require.Positive(t, last)
+				for generation, starts := range seen("a") {
+					require.LessOrEqual(t, starts, bound, "generation %d", generation)
+					if c.workers == 1 && generation < last {
+						require.Equal(t, n, starts, "with one worker every window has its count")
 					}
 				}
-				require.LessOrEqual(t, in, 2*(n+w-1))
-			}
+				require.LessOrEqual(t, busiest(fleet[0].grantsOf("a")), 2*bound)
+				for generation, starts := range seen("exact") {
+					// The start that opens a window is written down before that is saved.
+					require.LessOrEqual(t, starts, n, "generation %d", generation)
+				}
+				require.LessOrEqual(t, busiest(fleet[0].grantsOf("exact")), 2*n)
+			})
 		})
 	}
+}
+
+// grantsOf is when the jobs of a task were started.
+func (r *rig) grantsOf(task string) []int64 {
+	var at []int64
+	for _, j := range r.jobs(queue.StateCompleted, queue.StateRunning) {
+		if j.Task == task {
+			at = append(at, j.StartedAt.UnixMicro())
+		}
+	}
+	slices.Sort(at)
+	return at
+}
+
+// busiest is the most that started in any second.
+func busiest(starts []int64) (most int64) {
+	first := 0
+	for i, at := range starts {
+		for starts[first] <= at-1_000_000 {
+			first++
+		}
+		most = max(most, int64(i-first+1))
+	}
+	return most
 }
 
 // Windows know nothing of the hour, the day or the zone.
@@ -283,4 +331,58 @@ func TestAWorkerThatDiesBetweenClaimAndCountCostsOneMoreStart(t *testing.T) {
 		require.Eventually(t, func() bool { return counted() == 3 }, time.Minute, 5*time.Millisecond)
 		require.Equal(t, map[int64]int64{1: 4}, db.Windows(t, raw, "limited"), "N and one for the death; the other's job comes back in the next window")
 	})
+}
+
+// Processes of their own meet between their refresh and their claim.
+func TestProcessesOfTheirOwnReachTheBoundAndNeverPassIt(t *testing.T) {
+	for _, w := range []int{2, 4} {
+		t.Run(fmt.Sprintf("W %d", w), func(t *testing.T) {
+			storetest.Each(t, func(t *testing.T, db storetest.Database) {
+				const n = 5
+				client, err := queue.Open(t.Context(), db.DSN)
+				require.NoError(t, err)
+				defer client.Close()
+				raw := db.SQL(t)
+				db.LogWindows(t, raw)
+				dir := t.TempDir()
+				c := childConfig{DSN: db.DSN, Ledger: filepath.Join(dir, "ledger"), Rate: fmt.Sprintf("%d/h", n), Strategy: scheduler.FixedWindow}
+				enqueue := func(jobs int) {
+					_, err = queue.Task[string]("limited").EnqueueMany(t.Context(), client, make([]string, jobs))
+					require.NoError(t, err)
+				}
+				granted := func() (all int64) {
+					for _, starts := range db.Windows(t, raw, "limited") {
+						all += starts
+					}
+					return all
+				}
+				enqueue(n - 1)
+				first := startChild(t, c)
+				require.Eventually(t, func() bool { return granted() == n-1 }, time.Minute, 5*time.Millisecond)
+				require.NoError(t, first.Process.Signal(syscall.SIGTERM))
+				require.NoError(t, first.Wait(), "it has counted what it started")
+
+				c.Meet = dir
+				var fleet []*exec.Cmd
+				for range w {
+					fleet = append(fleet, startChild(t, c))
+				}
+				enqueue(3 * w)
+				require.Eventually(t, func() bool {
+					met, err := filepath.Glob(filepath.Join(dir, "met.*"))
+					require.NoError(t, err)
+					return len(met) == len(fleet)
+				}, time.Minute, 5*time.Millisecond, "each has read that there is room for one")
+				require.EqualValues(t, n-1, granted())
+				require.NoError(t, os.WriteFile(filepath.Join(dir, "go"), nil, 0o600))
+				counted := func() (count int64) {
+					require.NoError(t, raw.QueryRowContext(t.Context(), `select window_count from weir_limits`).Scan(&count))
+					return count
+				}
+				want := int64(n + w - 1)
+				require.Eventually(t, func() bool { return counted() == want }, time.Minute, 5*time.Millisecond)
+				require.Equal(t, map[int64]int64{1: want}, db.Windows(t, raw, "limited"))
+			})
+		})
+	}
 }

@@ -175,7 +175,7 @@ func TestWhoLosesARollKeepsTheViewItRead(t *testing.T) {
 				r.clock.Advance(time.Minute)
 				r.enqueue("a", numbered(10))
 				r.faults.Before(refresh, 1, func() {
-					r.faults.Before(`^begin`, 1, func() { // between the refresh and the roll
+					r.faults.Before(beginTurn, 1, func() { // between the refresh and the roll
 						other.rollWindow("task:a")
 						other.meddle(`update weir_limits set window_count = 1`)
 					})

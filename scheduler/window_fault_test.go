@@ -14,6 +14,7 @@ import (
 
 // The statements of a pass, for faults.
 const (
+	beginTurn  = `^begin (immediate|.*enable_seqscan)` // of a claim, a roll or a count
 	refresh    = `(?s)^select name, window_id.*\swhere key = '' and name`
 	roll       = `^update \S*weir_limits set window_id = window_id \+ 1`
 	candidates = `^select (l\.n|\?9), j?\.?id`
@@ -52,6 +53,34 @@ func TestAFailureBeforeTheClaimEndsThePassWithNothingSpent(t *testing.T) {
 			})
 		})
 	}
+}
+
+// Between the refresh and the claim another process took the job: nothing is
+// counted, and what was read serves the next claim.
+func TestAClaimThatFindsNothingCountsNothing(t *testing.T) {
+	eachWindow(t, func(t *testing.T, r *rig) {
+		other := r.beside()
+		for _, x := range []*rig{r, other} {
+			x.task("a", nil, scheduler.RateLimit("3/m"))
+			x.drain()
+		}
+		r.rollWindow("task:a")
+		r.enqueue("a", numbered(1))
+		r.faults.Before(refresh, 1, func() { r.faults.Before(beginTurn, 1, other.drain) })
+		refreshes, counts := r.faults.Count(refresh), r.faults.Count(tally)
+		r.drain()
+		require.Equal(t, []int{0, 1}, []int{r.count(), other.count()})
+		require.Zero(t, counts.Statements())
+		require.EqualValues(t, 1, other.window("task:a").Count)
+		r.enqueue("a", numbered(1))
+		var read int64
+		r.faults.Before(grant, 1, func() { read = refreshes.Statements() })
+		r.drain()
+		require.Equal(t, 1, r.count())
+		require.EqualValues(t, 1, read, "nothing limited was claimed since")
+		require.EqualValues(t, 2, r.window("task:a").Count)
+		require.Zero(t, r.s.Stats().Uncounted)
+	})
 }
 
 func TestARowThatIsGoneBeforeTheClaimIsAFaultOfTheConfiguration(t *testing.T) {
@@ -211,7 +240,7 @@ func (r *rig) beforeCounts(n int, do func(other *rig)) {
 			return
 		}
 		n--
-		r.faults.Before(`^begin`, 1, func() {
+		r.faults.Before(beginTurn, 1, func() {
 			do(other)
 			r.faults.Before(refresh, 1, arm) // the read that follows a count without a row
 		})
@@ -393,6 +422,48 @@ func TestAFaultOfAnExactLimitLosesNothing(t *testing.T) {
 				require.Zero(t, r.s.Stats().Uncounted)
 				r.conserved(10)
 			}, scheduler.WindowLimit("l", 3, time.Minute, scheduler.Tasks("a"), scheduler.Exact()))
+		})
+	}
+}
+
+// Between the refresh and the lock the row of an exact limit was deleted.
+func TestAnExactLimitWhoseRowIsGoneStartsNothing(t *testing.T) {
+	eachWindow(t, func(t *testing.T, r *rig) {
+		r.task("a", nil)
+		r.drain()
+		r.enqueue("a", numbered(2))
+		r.faults.Before(refresh, 1, func() {
+			r.faults.Before(beginTurn, 1, func() { r.meddle(`delete from weir_limits`) })
+		})
+		require.ErrorContains(t, r.s.Drain(t.Context()), "lock exact limits: 0 of 1 rows are there")
+		require.Zero(t, r.count())
+		require.ErrorIs(t, r.s.Drain(t.Context()), scheduler.ErrLimitGone)
+		require.Zero(t, r.count())
+		require.Len(t, r.jobs(queue.StateWaiting), 2)
+	}, scheduler.WindowLimit("l", 3, time.Minute, scheduler.Tasks("a"), scheduler.Exact()))
+}
+
+// A process that cannot say that it is live runs nothing, and can try again.
+func TestAFaultOfJoiningStartsNothing(t *testing.T) {
+	const joining = `insert into \S*weir_processes`
+	for name, fail := range map[string]func(*storetest.Faults){
+		"it fails":            func(f *storetest.Faults) { f.Fail(joining, 1) },
+		"it is not committed": func(f *storetest.Faults) { f.FailCommit(joining, 1) },
+		"its reply is lost":   func(f *storetest.Faults) { f.LoseReply(joining, 1) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			eachStrategy(t, func(t *testing.T, r *rig) {
+				r.task("a", nil)
+				r.enqueue("a", numbered(1))
+				fail(r.faults)
+				require.ErrorContains(t, r.s.Drain(t.Context()), "scheduler: join: ")
+				require.Zero(t, r.count())
+				r.drain()
+				require.Equal(t, 1, r.count())
+				var live int
+				require.NoError(t, r.db.SQL(t).QueryRowContext(t.Context(), `select count(*) from weir_processes`).Scan(&live))
+				require.Equal(t, 1, live)
+			})
 		})
 	}
 }

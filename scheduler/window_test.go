@@ -258,3 +258,24 @@ func TestTheProcesssOwnClockAdmitsNothing(t *testing.T) {
 		}
 	}
 }
+
+func TestAWindowWhoseRowIsLockedLetsNothingStart(t *testing.T) {
+	at := time.UnixMicro(simStart)
+	w := &window{quota: bucket.Quota{Count: 5, Period: time.Minute}}
+	row := store.Window{ID: 4, From: simStart - 60*second, Now: simStart}
+	w.read(row, at)
+	w.lose(false)
+	require.True(t, w.room(), "who loses a roll keeps what it read")
+	w.read(row, at)
+	w.lose(false)
+	require.False(t, w.room(), "the other has not opened it")
+	row.ID++
+	w.read(row, at)
+	w.lose(false)
+	require.True(t, w.room(), "it is the first that was lost of this generation")
+	w.read(row, at)
+	w.lose(true)
+	require.False(t, w.room(), "nobody waited for the row")
+	w.read(row, at)
+	require.True(t, w.room(), "it is tried again at the next refresh")
+}

@@ -24,7 +24,11 @@ const (
 	leastShare  = 0.98
 	leastDrain  = 0.5
 	drainedJobs = 20_000
+	backlogJobs = 5_000
 )
+
+// throttled is work of which a limit lets next to nothing start.
+var throttled = queue.Task[int]("throttled")
 
 // runWindows measures the fixed-window strategy on both databases.
 func runWindows(ctx context.Context, length time.Duration) error {
@@ -81,7 +85,7 @@ func (w *windowRound) check() error {
 }
 
 func (w *windowRound) run(ctx context.Context) error {
-	if err := w.throttled(ctx); err != nil {
+	if err := w.paced(ctx); err != nil {
 		return err
 	}
 	var err error
@@ -106,8 +110,8 @@ func (w *windowRound) open(ctx context.Context) (*queue.Client, error) {
 	return queue.Open(ctx, d)
 }
 
-// throttled lets one worker work off a backlog at ten a second.
-func (w *windowRound) throttled(ctx context.Context) error {
+// paced lets one worker work off a backlog at ten a second.
+func (w *windowRound) paced(ctx context.Context) error {
 	client, err := w.open(ctx)
 	if err != nil {
 		return err
@@ -148,13 +152,17 @@ func (w *windowRound) throttled(ctx context.Context) error {
 	return err
 }
 
-// drain measures how fast work goes that no limit covers.
+// drain measures how fast work goes that no limit covers, behind a throttled
+// backlog of higher priority.
 func (w *windowRound) drain(ctx context.Context, strategy scheduler.StrategyName) (perSecond float64, err error) {
 	client, err := w.open(ctx)
 	if err != nil {
 		return 0, err
 	}
 	defer client.Close()
+	if _, err := throttled.EnqueueMany(ctx, client, make([]int, backlogJobs), queue.Priority(100)); err != nil {
+		return 0, err
+	}
 	if _, err := work.EnqueueMany(ctx, client, make([]int, drainedJobs)); err != nil {
 		return 0, err
 	}
@@ -192,6 +200,10 @@ func (w *windowRound) serve(
 		return nil
 	}
 	if err := scheduler.Register(s, work, handler, opts...); err != nil {
+		return nil, nil, err
+	}
+	idle := func(context.Context, *queue.Job[int]) error { return nil }
+	if err := scheduler.Register(s, throttled, idle, scheduler.RateLimit("1/h")); err != nil {
 		return nil, nil, err
 	}
 	running, stop := context.WithCancel(ctx)
