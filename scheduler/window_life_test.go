@@ -242,19 +242,22 @@ func TestWindowsAreAnchoredAtFirstUseAndCanMeetAtTheirBorder(t *testing.T) {
 
 func TestRefusalsNeitherExtendNorMoveAWindow(t *testing.T) {
 	eachWindow(t, func(t *testing.T, r *rig) {
-		r.task("a", nil, scheduler.RateLimit("1/m"))
-		r.enqueue("a", numbered(3))
+		r.task("a", nil, scheduler.RateLimit("10/m"))
+		r.enqueue("a", numbered(1000))
 		r.at(0)
+		require.Equal(t, 10, r.count())
 		before := r.window("task:a")
-		for ms := 100; ms < 60_000; ms += 1700 {
-			r.enqueue("a", []string{"x"})
+		for ms := 50; ms <= 5000; ms += 50 { // a hundred times, some thousand jobs
 			r.at(time.Duration(ms) * time.Millisecond)
 		}
+		r.at(time.Minute - time.Microsecond)
 		after := r.window("task:a")
 		before.Now, after.Now = 0, 0
 		require.Equal(t, before, after)
+		require.Equal(t, 10, r.count())
 		r.at(time.Minute)
-		require.Equal(t, 2, r.count())
+		require.Equal(t, 20, r.count())
+		require.Equal(t, epoch.Add(time.Minute).UnixMicro(), r.window("task:a").From)
 	})
 }
 
