@@ -44,7 +44,7 @@ const DefaultMaxArgs = 1 << 20
 // Open opens the database that dsn names:
 //
 //	sqlite:PATH
-//	postgres://USER:PASSWORD@HOST/NAME[?schema=NAME]
+//	postgres://USER:PASSWORD@HOST[,HOST...]/NAME[?schema=NAME]
 //
 // By default it creates what is missing there and brings an older schema up to
 // date; see [WithMigrate]. Close the client when nothing uses it any more.

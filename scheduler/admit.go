@@ -23,6 +23,8 @@ const second = 1_000_000 // microseconds
 // later ones untouched.
 type look struct {
 	slots    int
+	ahead    int               // how many more jobs may be claimed ahead
+	waiting  []store.Candidate // that were claimed ahead and want those slots too, in order
 	lines    []*lookLine
 	limits   []*lookLimit // in the order of their names, as they are locked
 	gates    []*lookGate  // in the order of their names too
@@ -34,6 +36,7 @@ type look struct {
 	shared []budget    // that several of them share
 	rounds int         // of reading
 
+	direct   int       // jobs that were started in a slot; those after them, ahead
 	deferred int       // jobs whose deferral was written
 	unjudged []outcome // whose breakers' rows could not be read
 
@@ -43,11 +46,13 @@ type look struct {
 // lookLine is a line in a look.
 type lookLine struct {
 	store.Line
-	drop   bool
-	limits []int // that cover it: indexes into look.limits
-	gates  []int // that it passes: indexes into look.gates
-	share  int   // how many jobs to read at least, where a budget is shared
-	line   *line // whose view this is
+	drop    bool
+	free    bool  // no limit and no gate
+	retries int   // its task's max_retries
+	limits  []int // that cover it: indexes into look.limits
+	gates   []int // that it passes: indexes into look.gates
+	share   int   // how many jobs to read at least, where a budget is shared
+	line    *line // whose view this is
 
 	// What the look found.
 	max     int  // how many jobs may matter
@@ -56,6 +61,7 @@ type lookLine struct {
 	further bool // more are to be read
 	jobs    []store.Candidate
 	paused  bool
+	wants   bool // its next job cannot be claimed ahead: it waits for a slot
 	blocked bool // by a cap, an open breaker or a busy row: it waits for a slot, or the time
 	fresh   bool // only jobs that were never granted were read
 	read    int
@@ -100,7 +106,7 @@ func (k *look) Ask(now int64, locked store.Locked) []store.Ask {
 	}
 	k.openGates(locked)
 	for _, line := range k.lines {
-		line.paused, line.blocked, line.dry, line.read, line.started, line.shed = false, false, false, 0, 0, 0
+		line.paused, line.blocked, line.dry, line.wants, line.read, line.started, line.shed = false, false, false, false, 0, 0, 0
 		if line.max, line.fresh = k.reach(line); line.max == 0 {
 			continue
 		}
@@ -125,6 +131,11 @@ func (l *lookLimit) open(now int64, row store.Limit) {
 	}
 	b, _ = b.Repair()
 	l.repaired = err != nil || b.Level != row.Level || b.Remainder != row.Remainder || b.Limit.Burst != row.Burst
+	if l.row.OverUntil.Valid && b.Stamp < l.row.OverUntil.Int64 && l.row.OverUntil.Int64 < now && b.Limit != l.declared {
+		// An override that has ended earns nothing for the time since.
+		b, _ = b.Refill(l.row.OverUntil.Int64)
+		b, l.switched = b.Switch(l.declared), b.Limit
+	}
 	b, step := b.Refill(now)
 	l.steppedBack = step == bucket.StepBack || now < row.HeldFrom-second
 	if inForce := l.inForce(now); b.Limit != inForce {
@@ -168,7 +179,11 @@ func longestHold(l bucket.Limit) int64 {
 
 // reach is how many jobs of a line matter to this look.
 func (k *look) reach(line *lookLine) (jobs int, fresh bool) {
-	room := k.room(line, k.slots)
+	slots := k.slots
+	if line.free {
+		slots += k.ahead
+	}
+	room := k.room(line, slots)
 	held, tokens, puts := false, int64(room), 0
 	for _, i := range line.limits {
 		l := k.limits[i]
@@ -213,15 +228,25 @@ type candidate struct {
 
 // Decide implements store.Admission: in the order of priority, first due and
 // arrival over all lines, each job starts if a slot and a token of every limit
-// that covers it are there; else it is excess.
+// that covers it are there; else it is excess. Without a slot it may be claimed
+// ahead.
 func (k *look) Decide(read [][]store.Candidate) store.Plan {
 	var plan store.Plan
-	slots := k.slots
+	slots, ahead, waiting := k.slots, k.ahead, k.waiting
+	k.direct = 0
 	for _, c := range k.inOrder(read) {
-		if slots == 0 {
+		slots, waiting = leave(slots, waiting, c.Candidate)
+		line := c.line
+		if slots == 0 && ahead == 0 {
 			break
 		}
-		line := c.line
+		if slots == 0 {
+			if line.joins(c.Candidate) {
+				plan.Start = append(plan.Start, c.ID)
+				ahead--
+			}
+			continue
+		}
 		if line.blocked = line.blocked || k.room(line, slots) == 0; line.blocked {
 			continue // it waits, and nobody waits for it
 		}
@@ -238,6 +263,7 @@ func (k *look) Decide(read [][]store.Candidate) store.Plan {
 			plan.Start = append(plan.Start, c.ID)
 			line.started++
 			slots--
+			k.direct++
 		case line.drop && !c.Granted:
 			plan.Shed = append(plan.Shed, store.Shed{ID: c.ID, Reason: k.shed(refusing[0])})
 			line.shed++
@@ -254,6 +280,12 @@ func (k *look) Decide(read [][]store.Candidate) store.Plan {
 		line.read = len(read[i])
 	}
 	k.deferred = len(plan.Defer)
+	k.save(&plan)
+	return plan
+}
+
+// save adds the rows that changed to a plan.
+func (k *look) save(plan *store.Plan) {
 	for _, l := range k.limits {
 		if l.close(k.now) {
 			plan.Save = append(plan.Save, l.row)
@@ -264,7 +296,6 @@ func (k *look) Decide(read [][]store.Candidate) store.Plan {
 			plan.SaveGates = append(plan.SaveGates, g.row)
 		}
 	}
-	return plan
 }
 
 func (k *look) inOrder(read [][]store.Candidate) []candidate {

@@ -65,6 +65,7 @@ var neverEmpty = regexp.MustCompile(`begin|commit|rollback|set local|insert into
 // statement.
 func eachStatement(t *testing.T, newWalk func(*testing.T, storetest.Database) *walk, faults map[string]func(f *storetest.Faults, pattern string), check func(*testing.T, *walk, []string)) {
 	t.Helper()
+	t.Parallel()
 	schema := regexp.MustCompile(`"?\btest_\d+_\d+\b"?`)
 	storetest.Each(t, func(t *testing.T, db storetest.Database) {
 		w := newWalk(t, db)
@@ -83,6 +84,7 @@ func eachStatement(t *testing.T, newWalk func(*testing.T, storetest.Database) *w
 					continue
 				}
 				t.Run(fmt.Sprintf("%s %02d", name, i), func(t *testing.T) {
+					t.Parallel()
 					t.Log(text)
 					w := newWalk(t, fresh(t))
 					fault(w.faults, `^`+schema.ReplaceAllString(regexp.QuoteMeta(text), `"?test_\d+_\d+"?`)+`$`)

@@ -43,7 +43,7 @@ func TestAnOverrideEndsByItself(t *testing.T) {
 		r.at(0)
 		require.NoError(t, r.client.SetLimit(t.Context(), "task:a", queue.Override{Rate: "100/s", For: 10 * time.Second}))
 		r.at(9 * time.Second)
-		require.EqualValues(t, 1_000_000, r.limit("task:a").RateCount, "nothing asked it")
+		require.EqualValues(t, 100_000_000, r.limit("task:a").RateCount, "in force although nothing waits")
 		r.enqueue("a", numbered(300))
 		r.at(9 * time.Second)
 		require.Equal(t, 1, r.count(), "the level is never raised")
@@ -188,4 +188,42 @@ func TestAShedCallsNoMiddlewareAndSendsNoEvent(t *testing.T) {
 		require.Equal(t, ids[:1], seen)
 		require.Equal(t, []scheduler.Event{{Kind: scheduler.JobCompleted, JobID: ids[0], Task: "a", Queue: "default", At: epoch}}, got)
 	}, scheduler.Middleware(wrap))
+}
+
+// A bucket of which nobody asks for anything is brought to another rate as well:
+// it would go on filling at the old one, and jobs would be shed for it.
+func TestABucketThatRestsIsBroughtToItsRate(t *testing.T) {
+	drop := []scheduler.TaskOption{scheduler.RateLimit("10/s"), scheduler.OnExcess(scheduler.Drop)}
+	for name, c := range map[string]struct {
+		want   int
+		change func(*rig)
+	}{
+		"an override is taken away": {9, func(r *rig) {
+			require.NoError(r.t, r.client.UnsetLimit(r.t.Context(), "task:a"))
+			r.drain() // woken by it, or by the next survey
+		}},
+		"an override ends while nobody looks": {10, func(r *rig) { r.clock.Advance(time.Minute) }},
+		"a process comes back with another rate": {9, func(r *rig) {
+			require.NoError(r.t, r.client.UnsetLimit(r.t.Context(), "task:a"))
+			r.again()
+			r.task("a", nil, drop...)
+			r.drain()
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			each(t, func(t *testing.T, r *rig) {
+				r.task("a", nil, drop...)
+				r.drain()
+				require.NoError(t, r.client.SetLimit(t.Context(), "task:a", queue.Override{Rate: "5/m", For: time.Minute}))
+				r.enqueue("a", numbered(50))
+				r.drain()
+				require.Equal(t, 5, r.count())
+				c.change(r)
+				r.clock.Advance(900 * time.Millisecond)
+				r.enqueue("a", numbered(50))
+				r.drain()
+				require.Equal(t, 5+c.want, r.count())
+			})
+		})
+	}
 }

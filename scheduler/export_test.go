@@ -17,3 +17,16 @@ func (m *mail) waitingForTest() int {
 
 // SetLease sets a lease shorter than the option allows.
 func (s *Scheduler) SetLease(d time.Duration) { s.config.lease = d }
+
+// Looks is how many turns there were.
+func (s *Scheduler) Looks() int64 { return s.counters.looks.Load() }
+
+// Lost is how many of the jobs held are no longer this process's.
+func (s *Scheduler) Lost() (n int) {
+	for _, j := range s.held.all() {
+		if j.lost.Load() {
+			n++
+		}
+	}
+	return n
+}

@@ -25,6 +25,7 @@ type ticks struct {
 	retryAt time.Time // not before, after a failure
 	err     error     // of the latest try
 	alone   bool      // it failed: one that cannot be fired must not keep the others
+	told    rarely    // that they failed
 }
 
 // dueAt is when the loop has to fire although nobody rings.
@@ -127,7 +128,9 @@ func (s *Scheduler) fire(ctx context.Context) bool {
 	}
 	if t.alone = t.err != nil; t.alone {
 		t.retryAt = s.clock.Now().Add(retryFire)
-		s.log.Error("schedules_failed", "error", t.err, "next_try_in", retryFire)
+		if t.told.due(s.clock.Now(), tellRenewals) {
+			s.log.Error("schedules_failed", "error", t.err, "next_try_in", retryFire)
+		}
 		return fired
 	}
 	if now := s.clock.Now(); !fired && due(t.at, now) {

@@ -96,12 +96,12 @@ func (s *Scheduler) throttled(line *lookLine) bool {
 			continue
 		}
 		shut = true
-		s.hold(l)
+		s.throttle(l)
 	}
 	return shut
 }
 
-func (s *Scheduler) hold(l *limit) {
+func (s *Scheduler) throttle(l *limit) {
 	switch w := l.window; {
 	case w.losses.closed || w.stuck:
 		l.heldUntil = s.lane.readAt.Add(s.lane.interval)
@@ -208,26 +208,16 @@ func (s *Scheduler) admission(k *look, req *store.TurnRequest) store.Admission {
 	return w
 }
 
-// hand passes jobs that were started at a time on to their handlers. Under the
-// fixed-window strategy a job that limits cover is counted before it runs.
-func (s *Scheduler) hand(ctx context.Context, k *look, jobs []store.Job, at time.Time) {
+// admitted counts the job of a claim that limits cover, before it runs.
+func (s *Scheduler) admitted(ctx context.Context, k *look, jobs []store.Job, at time.Time) {
 	if k == nil || k.window == nil {
-		s.launch(jobs, at) //nolint:contextcheck // a stop cancels handlers later, by itself
 		return
 	}
 	k.window.learn(at)
-	free := make([]store.Job, 0, len(jobs))
-	for _, j := range jobs {
-		if len(s.lines[store.Line{Task: j.Task, Queue: j.Queue}].limits) == 0 {
-			free = append(free, j)
-		}
-	}
-	s.launch(free, at) //nolint:contextcheck // as above
 	for _, j := range jobs {
 		if limits := s.lines[store.Line{Task: j.Task, Queue: j.Queue}].limits; len(limits) > 0 {
 			s.lane.spent = true
 			s.record(ctx, j, limits)
-			s.launch([]store.Job{j}, at) //nolint:contextcheck // as above
 		}
 	}
 }

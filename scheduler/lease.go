@@ -13,6 +13,7 @@ import (
 type heldJob struct {
 	row        store.Job
 	cancel     context.CancelCauseFunc
+	run        func()    // the attempt, in a slot
 	leaseUntil time.Time // on this process's clock
 	lost       atomic.Bool
 	reported   atomic.Bool // its handler has ended; the result may not be written yet
@@ -108,7 +109,7 @@ func (s *Scheduler) renew(ctx context.Context) bool {
 	asking, cancel := context.WithTimeout(ctx, s.config.lease/4)
 	defer cancel()
 	kept, err := s.store.Renew(asking, held, s.config.lease.Microseconds())
-	if err != nil && ctx.Err() == nil {
+	if err != nil && ctx.Err() == nil && s.renewals.due(s.clock.Now(), tellRenewals) {
 		s.log.Error("lease_renewal_failed", "jobs", len(jobs), "error", err)
 	}
 	for _, j := range jobs {

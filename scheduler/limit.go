@@ -18,8 +18,13 @@ type limit struct {
 	mode      DeferMode
 	heldUntil time.Time // on this process's clock; a hint: the row decides
 	switched  map[string]struct{}
-	ignored   string  // the override that was told to be none
-	window    *window // under the fixed-window strategy
+	ignored   string // the override that was told to be none
+	// over is the override that the last survey saw, as text; "" before the first.
+	over string
+	// changed: another rate is in force than before. A look brings the bucket to
+	// it at once, although nothing may wait: it is filled at the old one until then.
+	changed bool
+	window  *window // under the fixed-window strategy
 }
 
 func byName(a, b *limit) int { return strings.Compare(a.Name, b.Name) }

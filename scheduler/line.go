@@ -23,7 +23,12 @@ type line struct {
 	// quiet: under a hold, it had nothing to shed.
 	quiet bool
 	share int // how many jobs of it a look started last, or may have
+	// wants: its next job cannot be claimed ahead and waits for a slot.
+	wants bool
 }
+
+// free tells whether no limit, cap or breaker has a say in the line.
+func (l *line) free() bool { return len(l.limits) == 0 && len(l.gates) == 0 }
 
 // held tells until when no ordinary job of the line may start.
 func (l *line) held() time.Time {
@@ -46,6 +51,7 @@ func (l *line) askable(now time.Time) bool {
 
 // learn takes what a look found.
 func (l *line) learn(seen *lookLine, slots int) {
+	l.wants = seen.wants
 	l.blocked, l.blockedUntil = seen.blocked, time.Time{}
 	for _, g := range l.gates {
 		if g.openUntil.After(l.blockedUntil) {

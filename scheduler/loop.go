@@ -15,6 +15,9 @@ import (
 const (
 	// surveyEvery is how often a process looks for what others wrote.
 	surveyEvery = 500 * time.Millisecond
+	// surveyShare is how much longer than a look the time to the next one is, where
+	// looking has become slow.
+	surveyShare = 10
 	// sweepAgain is when a sweep that could take nothing is tried again.
 	sweepAgain = 100 * time.Millisecond
 	// company is how long a result waits for others to be written with.
@@ -58,6 +61,7 @@ func (s *Scheduler) drain(ctx context.Context) error {
 // giveUp ends a Drain whose database does not answer. What handlers report is
 // not written: their leases run out.
 func (s *Scheduler) giveUp() error {
+	s.recall(all)
 	s.held.cancelAll(errStopped)
 	s.work.Wait()
 	err := s.trouble.err
@@ -73,6 +77,7 @@ func (s *Scheduler) stop(ctx context.Context) error {
 	defer cancel()
 	cancelAt := s.clock.Now().Add(s.config.grace)
 	cancelled, idle := false, false
+	s.recall(all)
 	for {
 		if busy := s.step(ctx, false); busy {
 			continue
@@ -147,6 +152,10 @@ func (s *Scheduler) step(ctx context.Context, starting bool) bool {
 		}
 	}
 	fired := starting && s.fire(ctx)
+	if starting {
+		s.share(now)
+		defer func() { s.share(s.clock.Now()) }()
+	}
 	sweep := starting && (due(s.dueAt, now) || due(s.leaseAt, now) || due(s.expiryAt, now))
 	k, again, err := s.enter(ctx, s.plan(now, starting))
 	if err != nil {
@@ -168,8 +177,11 @@ func due(at, now time.Time) bool { return !at.IsZero() && !now.Before(at) }
 // collect takes what handlers and producers delivered.
 func (s *Scheduler) collect() {
 	results, news := s.mail.collect()
-	s.running -= len(results)
+	s.finished.add(s.clock.Now(), len(results))
 	for _, r := range results {
+		if !r.Kept {
+			s.running--
+		}
 		// The database is told of claims as a set: what was started anew here
 		// must not be taken for the attempt that ended.
 		if j, ok := s.latest[r.ID]; ok && j.row.Claim.Int64 != r.Claim {
@@ -243,6 +255,7 @@ func (s *Scheduler) survey(ctx context.Context) error {
 		return err
 	}
 	s.paused = seen.Paused
+	s.recall(func(j *heldJob) bool { _, paused := s.paused[j.row.Queue]; return paused })
 	s.watchClock(seen.Now, elapsed)
 	s.arrive(seen.Lines)
 	s.dueAt, s.leaseAt, s.expiryAt = local(seen.Due, seen.Now, at), s.leaseEnd(local(seen.Lease, seen.Now, at)), local(seen.Expiry, seen.Now, at)
@@ -257,11 +270,14 @@ func (s *Scheduler) survey(ctx context.Context) error {
 		if l.window != nil {
 			continue // a window holds by its end
 		}
+		if over := seen.Over[l.Name]; over != l.over {
+			l.over, l.changed = over, true
+		}
 		if held := seen.Held[l.Name]; held <= seen.Now+longestHold(l.Declared.Limit) {
 			l.heldUntil = local(held, seen.Now, at)
 		} // else the row is damaged, or slower than declared: a look decides
 	}
-	s.surveyAt = at.Add(surveyEvery)
+	s.surveyAt = at.Add(max(surveyEvery, surveyShare*(clock.Elapsed(s.clock)-elapsed)))
 	return s.surveyTicks(ctx)
 }
 
@@ -280,19 +296,27 @@ func local(stored, now int64, at time.Time) time.Time {
 // that cover them, the gates they pass, and what breakers learn of the results.
 // It is nil where there is nothing to ask.
 func (s *Scheduler) plan(now time.Time, starting bool) *look {
-	k := &look{slots: s.config.concurrency - s.running}
+	k := &look{slots: s.config.concurrency - s.running, ahead: s.aheadRoom(now)}
+	k.waiting = s.ahead.places(k.slots)
 	var limits []*limit
 	gates := s.outcomes(k)
-	if starting && k.slots > 0 {
+	if starting && k.slots+k.ahead > 0 {
 		for _, l := range s.lines {
-			if l.askable(now) {
-				k.lines = append(k.lines, &lookLine{Line: l.Line, drop: l.task.excess == Drop, share: l.share, line: l})
+			if l.askable(now) && (k.slots > 0 || l.free()) {
+				k.lines = append(k.lines, &lookLine{
+					Line: l.Line, drop: l.task.excess == Drop, free: l.free(), retries: l.task.maxRetries, share: l.share, line: l,
+				})
 				limits = append(limits, l.limits...)
 				gates = append(gates, l.gates...)
 			}
 		}
 	}
-	if len(k.lines) == 0 && len(gates) == 0 {
+	for _, l := range s.limits {
+		if starting && l.changed {
+			limits = append(limits, l)
+		}
+	}
+	if len(k.lines) == 0 && len(gates) == 0 && len(limits) == 0 {
 		return nil
 	}
 	slices.SortFunc(limits, byName)
@@ -362,9 +386,10 @@ func (s *Scheduler) turn(ctx context.Context, k *look, sweep bool) error {
 		jobs, lookErr := s.claimed(ctx, req.Claim)
 		if lookErr != nil {
 			s.unresolved(k, lookErr)
-		} else {
-			s.hand(ctx, k, jobs, began)
 		}
+		s.admitted(ctx, k, jobs, began)
+		s.ahead.add(s.hold(jobs, began)) //nolint:contextcheck // a stop cancels handlers later, by itself
+		s.handOut()
 		return errors.Join(err, lookErr)
 	}
 	if err != nil {
@@ -385,7 +410,8 @@ func (s *Scheduler) turn(ctx context.Context, k *look, sweep bool) error {
 	s.results = nil
 	s.passedOver(k, out.Postponed)
 	s.tellOthers(ctx, written)
-	s.hand(ctx, k, out.Started, out.At)
+	s.admitted(ctx, k, out.Started, out.At)
+	s.begun(k, s.hold(out.Started, out.At)) //nolint:contextcheck // as above
 	if sweep {
 		s.swept(out.Swept)
 	}
@@ -393,6 +419,20 @@ func (s *Scheduler) turn(ctx context.Context, k *look, sweep bool) error {
 		s.learn(k, out)
 	}
 	return nil
+}
+
+// begun hands on what a look started, and then the slots that it left to jobs
+// claimed ahead.
+func (s *Scheduler) begun(k *look, jobs []*heldJob) {
+	if k == nil {
+		return
+	}
+	direct := min(k.direct, len(jobs))
+	for _, j := range jobs[:direct] {
+		s.hand(j)
+	}
+	s.ahead.add(jobs[direct:])
+	s.handOut()
 }
 
 // tellOthers wakes the schedulers that may wait for a place behind a cap.
@@ -462,10 +502,11 @@ func (s *Scheduler) learn(k *look, out store.TurnResult) {
 		}
 	}
 	for _, seen := range k.lines {
-		seen.line.learn(seen, k.slots)
+		seen.line.learn(seen, k.slots+k.ahead)
 	}
 	s.counters.deferred.Add(int64(k.deferred))
 	for _, l := range k.limits {
+		l.limit.changed = l.limit.changed && l.row.Busy
 		l.limit.heldUntil = time.Time{}
 		if l.row.HeldUntil > out.Now {
 			l.limit.heldUntil = local(l.row.HeldUntil, out.Now, out.At)

@@ -269,7 +269,7 @@ func TestEightProcessesSpendNoTokenTwice(t *testing.T) {
 		db.LogGrants(t, raw)
 		c := childConfig{DSN: db.DSN, Ledger: filepath.Join(t.TempDir(), "ledger"), Rate: "100/h", Log: filepath.Join(t.TempDir(), "log")}
 		if db.Dialect == store.Postgres { // whatever the database's default is
-			c.DSN += "&default_transaction_isolation=repeatable%20read"
+			c.DSN = db.Direct().DSN + "&default_transaction_isolation=repeatable%20read"
 		}
 		var children []*exec.Cmd
 		for range 8 {

@@ -392,6 +392,7 @@ func TestAProcessThatDeclaresNoLimitLeavesTheStoredOneAlone(t *testing.T) {
 		r.drain()
 		require.NoError(t, r.client.SetLimit(t.Context(), "task:a", queue.Override{Rate: "20/m", Reason: "sale"}))
 		require.NoError(t, r.client.PauseLimit(t.Context(), "task:a"))
+		r.drain()
 		before := r.limit("task:a")
 		require.Equal(t, 6*bucket.Token, before.Level)
 		for range 2 {

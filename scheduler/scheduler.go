@@ -64,6 +64,9 @@ type Scheduler struct {
 	mail        mail
 	renewNow    chan struct{} // holds one ring: somebody's job may be lost
 	held        heldJobs
+	ahead       ahead
+	finished    recently
+	renewals    rarely // told to have failed; belongs to the goroutine that renews
 	subscribers subscribers
 	work        sync.WaitGroup // handlers
 }
@@ -206,6 +209,9 @@ func (s *Scheduler) begin(ctx context.Context) error {
 	if err := s.declare(ctx, rows); err != nil {
 		return fmt.Errorf("scheduler: %w", err)
 	}
+	if kind := s.store.Remote(); kind != "" {
+		s.log.Warn("database_on_network", "filesystem", kind)
+	}
 	if err := s.tellUndeclared(ctx); err != nil {
 		return fmt.Errorf("scheduler: %w", err)
 	}
@@ -252,6 +258,7 @@ func (s *Scheduler) serve(ctx context.Context, loop func(context.Context) error)
 	beside.Go(func() { s.keepHistory(renewing) })
 	beside.Go(func() { s.store.Watch(renewing, s.heard) })
 	beside.Go(func() { s.stayJoined(renewing) })
+	beside.Go(func() { s.keepWAL(renewing) })
 	err := loop(ctx)
 	stop()
 	beside.Wait()

@@ -57,8 +57,19 @@ type start struct {
 	attempt int
 }
 
-// each runs do on both databases, with a rig whose scheduler has the options.
+// each runs do on both databases, beside other tests, with a rig whose scheduler
+// has the options.
 func each(t *testing.T, do func(*testing.T, *rig), opts ...scheduler.Option) {
+	t.Helper()
+	t.Parallel()
+	storetest.Each(t, func(t *testing.T, db storetest.Database) {
+		t.Parallel()
+		do(t, newRig(t, db, clock.NewFake(epoch), opts...))
+	})
+}
+
+// eachAlone is each while no other test runs, for one that counts goroutines.
+func eachAlone(t *testing.T, do func(*testing.T, *rig), opts ...scheduler.Option) {
 	t.Helper()
 	storetest.Each(t, func(t *testing.T, db storetest.Database) {
 		do(t, newRig(t, db, clock.NewFake(epoch), opts...))

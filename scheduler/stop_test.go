@@ -151,7 +151,7 @@ func (r *rig) afterwards(ch <-chan error) <-chan error {
 }
 
 func TestNoGoroutineOutlivesTheScheduler(t *testing.T) {
-	eachStrategy(t, func(t *testing.T, r *rig) {
+	eachAlone(t, func(t *testing.T, r *rig) {
 		before := goleak.IgnoreCurrent()
 		r.task("a", nil, scheduler.RateLimit("3/s"))
 		r.task("b", always)
@@ -172,7 +172,7 @@ var connections = goleak.IgnoreAnyFunction("database/sql.(*DB).connectionCleaner
 
 // Whenever it is stopped, a job has run and is completed, or waits as it did.
 func TestAStopAtAnyMomentLosesAndRepeatsNothing(t *testing.T) {
-	eachStrategy(t, func(t *testing.T, r *rig) {
+	eachAlone(t, func(t *testing.T, r *rig) {
 		const rounds, more = 50, 6
 		before := goleak.IgnoreCurrent()
 		for round := range rounds {

@@ -17,12 +17,29 @@ type trouble struct {
 	until time.Time
 	pause time.Duration
 	err   error
+	said  bool   // the log has a line of it
+	lines rarely // also those of earlier trouble: a database may come and go
 }
 
 const (
 	firstPause = 50 * time.Millisecond
 	lastPause  = 2 * time.Second
+
+	// What goes wrong again and again is told so often.
+	tellTrouble  = 2 * time.Second
+	tellRenewals = 10 * time.Second
 )
+
+// rarely says whether a line of the log is due again.
+type rarely struct{ last time.Time }
+
+func (r *rarely) due(now time.Time, every time.Duration) bool {
+	if since := now.Sub(r.last); since >= 0 && since < every {
+		return false
+	}
+	r.last = now
+	return true
+}
 
 // fail notes that the database did not do what was asked. The next try comes
 // after a pause that grows; what was to be written stays.
@@ -43,7 +60,10 @@ func (s *Scheduler) fail(doing string, err error) {
 	if errors.Is(err, store.ErrLocked) {
 		s.goRound()
 	}
-	s.log.Error("database_error", "doing", doing, "error", err, "since", t.since, "next_try_in", t.pause)
+	if t.lines.due(now, tellTrouble) {
+		t.said = true
+		s.log.Error("database_error", "doing", doing, "error", err, "since", t.since, "next_try_in", t.pause)
+	}
 }
 
 // recover notes that the database answers again.
@@ -51,8 +71,10 @@ func (s *Scheduler) recover() {
 	if s.trouble.err == nil {
 		return
 	}
-	s.log.Info("database_back", "after", s.clock.Now().Sub(s.trouble.since))
-	s.trouble = trouble{}
+	if s.trouble.said {
+		s.log.Info("database_back", "after", s.clock.Now().Sub(s.trouble.since))
+	}
+	s.trouble = trouble{lines: s.trouble.lines}
 }
 
 // blocked is a row that another session keeps locked, as somebody who left a

@@ -134,7 +134,7 @@ func (k *windowLook) Ask(now int64, locked store.Locked) []store.Ask {
 	k.openGates(locked)
 	k.openWindows(locked.Windows)
 	for _, line := range k.lines {
-		line.paused, line.blocked, line.max, line.read, line.started = false, false, 0, 0, 0
+		line.paused, line.blocked, line.wants, line.max, line.read, line.started = false, false, false, 0, 0, 0
 		limits := line.line.limits
 		if line.blocked = slices.ContainsFunc(limits, k.isBusy); line.blocked || !k.roomIn(limits) {
 			continue
@@ -190,12 +190,21 @@ func (k *windowLook) roomIn(limits []*limit) bool {
 // nobody overtakes it.
 func (k *windowLook) Decide(read [][]store.Candidate) store.Plan {
 	var plan store.Plan
-	slots := k.slots
+	slots, ahead, waiting := k.slots, k.ahead, k.waiting
+	k.direct = 0
 	for _, c := range k.inOrder(read) {
-		if slots == 0 {
+		slots, waiting = leave(slots, waiting, c.Candidate)
+		line, limits := c.line, c.line.line.limits
+		if slots == 0 && ahead == 0 {
 			break
 		}
-		line, limits := c.line, c.line.line.limits
+		if slots == 0 {
+			if line.joins(c.Candidate) {
+				plan.Start = append(plan.Start, c.ID)
+				ahead--
+			}
+			continue
+		}
 		if line.blocked = line.blocked || k.room(line, slots) == 0; line.blocked {
 			continue // it waits, and nobody waits for it
 		}
@@ -216,6 +225,7 @@ func (k *windowLook) Decide(read [][]store.Candidate) store.Plan {
 		plan.Start = append(plan.Start, c.ID)
 		line.started++
 		slots--
+		k.direct++
 		if line.more() && k.roomIn(limits) {
 			break // what comes next may have to wait for one that was not read
 		}
@@ -223,11 +233,7 @@ func (k *windowLook) Decide(read [][]store.Candidate) store.Plan {
 	for i, line := range k.asked {
 		line.read = len(read[i])
 	}
-	for _, g := range k.gates {
-		if g.changed {
-			plan.SaveGates = append(plan.SaveGates, g.row)
-		}
-	}
+	k.save(&plan)
 	plan.SaveWindows = k.counted()
 	return plan
 }

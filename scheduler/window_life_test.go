@@ -21,7 +21,7 @@ var windows = scheduler.Strategy(scheduler.FixedWindow)
 // eachWindow runs do on both databases, with a rig under fixed windows.
 func eachWindow(t *testing.T, do func(*testing.T, *rig), opts ...scheduler.Option) {
 	t.Helper()
-	each(t, func(t *testing.T, r *rig) {
+	eachAlone(t, func(t *testing.T, r *rig) {
 		r.strategy = scheduler.FixedWindow
 		do(t, r)
 	}, append([]scheduler.Option{windows}, opts...)...)

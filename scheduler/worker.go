@@ -25,8 +25,15 @@ var (
 // ErrTimeout is the cause of a context that ended at the task's timeout.
 var ErrTimeout = errors.New("timed out")
 
-// launch hands jobs that were started at a time to their handlers.
-func (s *Scheduler) launch(jobs []store.Job, at time.Time) {
+// hand gives a job a free slot.
+func (s *Scheduler) hand(j *heldJob) {
+	s.running++
+	s.counters.running.Store(int64(s.running))
+	s.work.Go(j.run)
+}
+
+// hold takes jobs that were started at a time into this process's hands.
+func (s *Scheduler) hold(jobs []store.Job, at time.Time) []*heldJob {
 	s.counters.started.Add(int64(len(jobs)))
 	until := at.Add(s.config.lease)
 	if past(until, s.clock.Now()) { // suspended since the grant: they may run elsewhere
@@ -35,28 +42,30 @@ func (s *Scheduler) launch(jobs []store.Job, at time.Time) {
 			r.Outcome = store.GiveBack
 			s.results = append(s.results, r)
 		}
-		return
+		return nil
 	}
-	s.running += len(jobs)
-	s.counters.running.Store(int64(s.running))
+	held := make([]*heldJob, 0, len(jobs))
 	for _, row := range jobs {
 		if !row.MaxRetries.Valid { // what is unset is read from the task
 			row.MaxRetries = sql.NullInt64{Int64: int64(s.tasks[row.Task].maxRetries), Valid: true}
 		}
 		ctx, cancel := context.WithCancelCause(context.Background())
 		j := &heldJob{row: row, cancel: cancel, leaseUntil: until}
+		j.run = func() { s.handle(ctx, j) }
 		if old, ok := s.latest[row.ID]; ok {
 			s.loseLease(old)
 			s.held.remove(old.key())
 		}
 		s.latest[row.ID] = j
 		s.held.add(j)
-		s.work.Go(func() { s.handle(ctx, j) })
+		held = append(held, j)
 	}
+	return held
 }
 
 // handle runs one attempt and reports its end, whatever the handler does:
-// return, panic, or end its goroutine.
+// return, panic, or end its goroutine. Its slot goes to a job that was claimed
+// ahead, if there is one.
 func (s *Scheduler) handle(ctx context.Context, j *heldJob) {
 	err := errGoexit
 	defer func() {
@@ -66,9 +75,14 @@ func (s *Scheduler) handle(ctx context.Context, j *heldJob) {
 		r := s.settle(ctx, j.row, err)
 		j.reported.Store(true)
 		j.cancel(context.Canceled)
+		next := s.ahead.next()
+		r.Kept = next != nil
 		s.mail.report(r)
+		if next != nil {
+			s.work.Go(next.run)
+		}
 	}()
-	if s.held.lapsed(j.key(), s.clock.Now()) {
+	if j.lost.Load() || s.held.lapsed(j.key(), s.clock.Now()) {
 		err = errNotHandedOver
 		return
 	}

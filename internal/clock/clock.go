@@ -18,7 +18,7 @@ type Clock interface {
 type System struct{}
 
 // Now implements Clock.
-func (System) Now() time.Time { return time.Now() }
+func (System) Now() time.Time { return hostTime() }
 
 // Timer implements Clock.
 func (System) Timer(d time.Duration) (<-chan time.Time, func()) {

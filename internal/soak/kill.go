@@ -1,10 +1,9 @@
 package main
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
+	"flag"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -14,9 +13,44 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/weirq/weir/bucket"
 	"github.com/weirq/weir/queue"
 )
+
+// kills runs rounds in which schedulers are killed.
+func kills(ctx context.Context, args []string) error {
+	flags := flag.NewFlagSet("soak", flag.ExitOnError)
+	rounds := flags.Int("rounds", 5, "how many rounds on each database")
+	jobs := flags.Int("jobs", 2000, "jobs in a round")
+	kills := flags.Int("kills", 20, "kill -9 in a round")
+	_ = flags.Parse(args) // it exits
+	dir, err := os.MkdirTemp("", "weir-soak-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	fmt.Println("| database | round | jobs | kills | lost | repeated effects | over the bound | slowest reclaim after its lease | jobs/s |")
+	fmt.Println("|---|---|---|---|---|---|---|---|---|")
+	var failed error
+	for _, database := range []string{"sqlite", "postgres"} {
+		for n := 1; n <= *rounds; n++ {
+			folder := filepath.Join(dir, fmt.Sprintf("%s-%d", database, n))
+			if err := os.Mkdir(folder, 0o700); err != nil {
+				return err
+			}
+			k := killRound{dir: folder, jobs: *jobs, kills: *kills}
+			if k.dsn, err = dsn(database, folder, n); err != nil {
+				return err
+			}
+			result, err := k.run(ctx)
+			if err != nil {
+				return fmt.Errorf("%s, round %d: %w", database, n, err)
+			}
+			fmt.Printf("| %s | %d | %s |\n", database, n, result)
+			failed = errors.Join(failed, result.check(*kills))
+		}
+	}
+	return failed
+}
 
 // killRound is two schedulers on one database, of which one after the other is
 // killed and started again while they work off a backlog.
@@ -92,7 +126,7 @@ func (k *killRound) run(ctx context.Context) (killResult, error) {
 			return killResult{}, err
 		}
 	}
-	if err := k.settle(ctx, client); err != nil {
+	if err := settle(ctx, client); err != nil {
 		return killResult{}, err
 	}
 	took := time.Since(began)
@@ -108,85 +142,25 @@ func (k *killRound) run(ctx context.Context) (killResult, error) {
 	return r, err
 }
 
-func (k *killRound) ledger() string { return filepath.Join(k.dir, "ledger") }
+func (k *killRound) ledger() ledger { return ledger(filepath.Join(k.dir, "ledger")) }
 
 func (k *killRound) start(ctx context.Context) (*exec.Cmd, error) {
-	config, err := json.Marshal(childConfig{DSN: k.dsn, Ledger: k.ledger()})
-	if err != nil {
-		return nil, err
-	}
-	self, err := os.Executable()
-	if err != nil {
-		return nil, err
-	}
-	cmd := exec.CommandContext(ctx, self)
-	cmd.Env = append(os.Environ(), childEnv+"="+string(config))
-	cmd.Stderr = os.Stderr
-	return cmd, cmd.Start()
+	return startChild(ctx, childConfig{DSN: k.dsn, Ledger: string(k.ledger())}, os.Stderr)
 }
 
-func pause(ctx context.Context, d time.Duration) error {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-}
-
-// settle waits until nothing is live any more.
-func (k *killRound) settle(ctx context.Context, client *queue.Client) error {
-	for deadline := time.Now().Add(5 * time.Minute); time.Now().Before(deadline); {
-		page, err := client.List(ctx, queue.Filter{States: []queue.State{queue.StatePending, queue.StateRunning}, Limit: 1})
-		if err != nil {
-			return err
-		}
-		if len(page.Items) == 0 {
-			return nil
-		}
-		if err := pause(ctx, 100*time.Millisecond); err != nil {
-			return err
-		}
-	}
-	return errors.New("jobs are left after five minutes")
-}
-
-type attempt struct{ granted, started, ended int64 }
-
-// judge reads the ledger, which the schedulers kept outside the database.
+// judge reads the ledger.
 func (k *killRound) judge() (killResult, error) {
-	text, err := os.ReadFile(k.ledger())
+	h, err := k.ledger().read()
 	if err != nil {
 		return killResult{}, err
 	}
-	attempts, effects := map[string][]attempt{}, map[string]int{}
-	var granted []int64
-	for line := range bytes.Lines(text) {
-		var what, id string
-		var grant, at int64
-		if _, err := fmt.Sscan(string(line), &what, &id, &grant, &at); err != nil {
-			return killResult{}, fmt.Errorf("ledger: %q: %w", line, err)
-		}
-		if what == "start" {
-			attempts[id] = append(attempts[id], attempt{granted: grant, started: at})
-			granted = append(granted, grant)
-		} else {
-			effects[id]++
-			attempts[id][len(attempts[id])-1].ended = at
-		}
-	}
-	r := killResult{jobs: k.jobs, kills: k.kills, lost: k.jobs - len(effects)}
-	for _, n := range effects {
-		r.repeated += n - 1
-	}
-	for _, list := range attempts {
+	r := killResult{jobs: k.jobs, kills: k.kills, lost: k.jobs - len(h.effects), repeated: h.repeated()}
+	for _, list := range h.attempts {
 		for i := 1; i < len(list); i++ {
 			r.reclaim = max(r.reclaim, k.late(list[i-1], list[i]))
 		}
 	}
-	r.over, err = overTheBound(granted)
+	r.over, err = overTheBound(rate, h.granted)
 	return r, err
 }
 
@@ -199,25 +173,4 @@ func (k *killRound) late(before, next attempt) time.Duration {
 		return 0
 	}
 	return time.Duration(next.granted-k.killed[i])*time.Microsecond - lease
-}
-
-// overTheBound counts the intervals between two grants that hold more of them
-// than capacity + length x rate.
-func overTheBound(granted []int64) (int, error) {
-	limit, err := bucket.NewLimit(rate, 0)
-	if err != nil {
-		return 0, err
-	}
-	slices.Sort(granted)
-	capacity := float64(limit.Capacity()) / float64(bucket.Token)
-	perMicro := float64(limit.Rate.Count()) / float64(bucket.Token) / float64(limit.Rate.Period().Microseconds())
-	over := 0
-	for i := range granted {
-		for j := i; j < len(granted); j++ {
-			if float64(j-i+1) > capacity+float64(granted[j]-granted[i])*perMicro+1e-6 {
-				over++
-			}
-		}
-	}
-	return over, nil
 }

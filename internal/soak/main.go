@@ -5,30 +5,38 @@ package main
 
 import (
 	"context"
-	"errors"
-	"flag"
 	"fmt"
+	"maps"
 	"os"
 	"os/signal"
-	"path/filepath"
+	"slices"
+	"strings"
 	"syscall"
 )
+
+// modes are what soak does, by its first argument; without one it kills
+// schedulers.
+var modes = map[string]func(ctx context.Context, args []string) error{
+	"":           kills,
+	"rough-seas": roughSeas,
+	"windows":    fixedWindows,
+}
 
 func main() {
 	if config := os.Getenv(childEnv); config != "" {
 		exit(runChild(config))
 	}
-	rounds := flag.Int("rounds", 5, "how many rounds on each database")
-	jobs := flag.Int("jobs", 2000, "jobs in a round")
-	kills := flag.Int("kills", 20, "kill -9 in a round")
-	windows := flag.Duration("windows", 0, "instead: measure fixed windows for so long on each database, as in 2m")
-	flag.Parse()
+	name, args := "", os.Args[1:]
+	if len(args) > 0 && !strings.HasPrefix(args[0], "-") {
+		name, args = args[0], args[1:]
+	}
+	mode, ok := modes[name]
+	if !ok {
+		exit(fmt.Errorf("%q: use one of %q", name, slices.Sorted(maps.Keys(modes))))
+	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	if *windows > 0 {
-		exit(runWindows(ctx, *windows))
-	}
-	exit(run(ctx, *rounds, *jobs, *kills))
+	exit(mode(ctx, args))
 }
 
 func exit(err error) {
@@ -37,34 +45,4 @@ func exit(err error) {
 		os.Exit(1)
 	}
 	os.Exit(0)
-}
-
-func run(ctx context.Context, rounds, jobs, kills int) error {
-	dir, err := os.MkdirTemp("", "weir-soak-")
-	if err != nil {
-		return err
-	}
-	defer os.RemoveAll(dir)
-	fmt.Println("| database | round | jobs | kills | lost | repeated effects | over the bound | slowest reclaim after its lease | jobs/s |")
-	fmt.Println("|---|---|---|---|---|---|---|---|---|")
-	var failed error
-	for _, database := range []string{"sqlite", "postgres"} {
-		for n := 1; n <= rounds; n++ {
-			folder := filepath.Join(dir, fmt.Sprintf("%s-%d", database, n))
-			if err := os.Mkdir(folder, 0o700); err != nil {
-				return err
-			}
-			k := killRound{dir: folder, jobs: jobs, kills: kills}
-			if k.dsn, err = dsn(database, folder, n); err != nil {
-				return err
-			}
-			result, err := k.run(ctx)
-			if err != nil {
-				return fmt.Errorf("%s, round %d: %w", database, n, err)
-			}
-			fmt.Printf("| %s | %d | %s |\n", database, n, result)
-			failed = errors.Join(failed, result.check(kills))
-		}
-	}
-	return failed
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"log/slog"
 	"os"
@@ -29,6 +30,14 @@ const (
 
 // throttled is work of which a limit lets next to nothing start.
 var throttled = queue.Task[int]("throttled")
+
+// fixedWindows measures the fixed-window strategy for so long on each database.
+func fixedWindows(ctx context.Context, args []string) error {
+	flags := flag.NewFlagSet("windows", flag.ExitOnError)
+	length := flags.Duration("for", 2*time.Minute, "how long one worker is watched on each database")
+	_ = flags.Parse(args) // it exits
+	return runWindows(ctx, *length)
+}
 
 // runWindows measures the fixed-window strategy on both databases.
 func runWindows(ctx context.Context, length time.Duration) error {

@@ -107,7 +107,8 @@ func parseDSN(dsn string) (target, error) {
 	return t, nil
 }
 
-// readDSN reads `sqlite:PATH[?PARAMETERS]` and `postgres://...[?schema=NAME]`.
+// readDSN reads `sqlite:PATH[?PARAMETERS]` and `postgres://...[?schema=NAME]`,
+// where several hosts may be named: `postgres://USER@a:5432,b:5432/NAME`.
 func readDSN(dsn string) (target, error) {
 	var t target
 	var problem, mend string
@@ -158,7 +159,7 @@ func readSQLite(rest string) (t target, problem, mend string) {
 }
 
 func readPostgres(dsn string) (t target, problem, mend string) {
-	u, err := url.Parse(dsn)
+	u, err := parseURL(dsn)
 	if err != nil || u.Opaque != "" || !strings.Contains(dsn, "://") {
 		return target{}, "not a URL", useForms
 	}
@@ -179,6 +180,7 @@ func readPostgres(dsn string) (t target, problem, mend string) {
 	// Without it a statement with arguments takes two round trips, which a
 	// pooler may send to two servers.
 	q.Set("binary_parameters", "yes")
+	nameHosts(u, q)
 	if q.Get("connect_timeout") == "" {
 		q.Set("connect_timeout", "10")
 	}
@@ -187,6 +189,62 @@ func readPostgres(dsn string) (t target, problem, mend string) {
 		return target{}, problem, mend
 	}
 	return target{dialect: Postgres, dsn: u.String(), shown: RedactDSN(dsn), schema: schema}, "", ""
+}
+
+// nameHosts puts a list of hosts where lib/pq takes one: among the parameters.
+// Of several, only the primary can be written to, and one that is gone without a
+// word must not keep the next one waiting.
+func nameHosts(u *url.URL, q url.Values) {
+	if hosts := hostList(u.Host); len(hosts) > 1 {
+		names, ports := make([]string, len(hosts)), make([]string, len(hosts))
+		for i, h := range hosts {
+			names[i], ports[i] = h.Hostname(), h.Port()
+		}
+		q.Set("host", strings.Join(names, ","))
+		if p := strings.Join(ports, ","); strings.Trim(p, ",") != "" {
+			q.Set("port", p)
+		}
+		u.Host = ""
+	}
+	if !strings.Contains(q.Get("host")+q.Get("hostaddr"), ",") {
+		return
+	}
+	for name, value := range map[string]string{"target_session_attrs": "read-write", "connect_timeout": "3"} {
+		if q.Get(name) == "" {
+			q.Set(name, value)
+		}
+	}
+}
+
+// parseURL is url.Parse, which takes no list of hosts: h:1,h:2.
+func parseURL(dsn string) (*url.URL, error) {
+	scheme, rest, ok := strings.Cut(dsn, "://")
+	end := strings.IndexAny(rest+"/", "/?#")
+	begin := strings.LastIndexByte(rest[:end], '@') + 1
+	hosts := rest[begin:end]
+	if !ok || !strings.Contains(hosts, ",") {
+		return url.Parse(dsn)
+	}
+	if hostList(hosts) == nil {
+		return nil, fmt.Errorf("hosts %q cannot be read", hosts)
+	}
+	u, err := url.Parse(scheme + "://" + rest[:begin] + rest[end:])
+	if err == nil {
+		u.Host = hosts
+	}
+	return u, err
+}
+
+// hostList reads HOST[:PORT],HOST[:PORT]; nil where it is none.
+func hostList(text string) (hosts []*url.URL) {
+	for item := range strings.SplitSeq(text, ",") {
+		u, err := url.Parse("//" + item)
+		if err != nil || u.Host != item {
+			return nil
+		}
+		hosts = append(hosts, u)
+	}
+	return hosts
 }
 
 // sqliteURI is the driver's name for the file: settings are in the URI and so
@@ -226,7 +284,7 @@ func (t target) sqliteURI(write bool) string {
 // RedactDSN hides the passwords of a DSN in a message. Of one that is neither a
 // URL nor a file it shows nothing that may be one.
 func RedactDSN(dsn string) string {
-	u, err := url.Parse(dsn)
+	u, err := parseURL(dsn)
 	if err == nil && u.Scheme != "" && u.Opaque == "" {
 		// Parameters that cannot be read are not shown either.
 		q, err := url.ParseQuery(u.RawQuery)

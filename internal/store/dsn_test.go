@@ -95,6 +95,23 @@ func TestADSNOfPostgreSQLIsAURL(t *testing.T) {
 			driver: "postgres://u:a%40b%2F%3A@h/d?binary_parameters=yes&connect_timeout=10",
 			shown:  "postgres://u:xxxxx@h/d",
 		},
+		"postgres://u:p@a:1,b:2/d?sslmode=disable": {
+			driver: "postgres://u:p@/d?binary_parameters=yes&connect_timeout=3&host=a%2Cb&port=1%2C2&sslmode=disable&target_session_attrs=read-write",
+			shown:  "postgres://u:xxxxx@a:1,b:2/d?sslmode=disable",
+		},
+		"postgres://u:p@a:1,b,[::1]:3?schema=s": {
+			driver: "postgres://u:p@?binary_parameters=yes&connect_timeout=3&host=a%2Cb%2C%3A%3A1&port=1%2C%2C3&target_session_attrs=read-write",
+			schema: "s",
+			shown:  "postgres://u:xxxxx@a:1,b,[::1]:3?schema=s",
+		},
+		"postgres://a,b/d?port=1,2&target_session_attrs=any&connect_timeout=9": {
+			driver: "postgres:///d?binary_parameters=yes&connect_timeout=9&host=a%2Cb&port=1%2C2&target_session_attrs=any",
+			shown:  "postgres://a,b/d?connect_timeout=9&port=1%2C2&target_session_attrs=any",
+		},
+		"postgres:///d?host=a,b": {
+			driver: "postgres:///d?binary_parameters=yes&connect_timeout=3&host=a%2Cb&target_session_attrs=read-write",
+			shown:  "postgres:///d?host=a%2Cb",
+		},
 	} {
 		dialect, driver, schema, shown, err := store.TargetForTest(dsn)
 		require.NoError(t, err, dsn)
@@ -121,6 +138,7 @@ func TestADSNThatIsNoneIsRefusedWithTheMendAndWithoutItsPassword(t *testing.T) {
 		"postgres:/d?password=secret":              `database "postgres:/d?password=xxxxx": not a URL: ` + forms,
 		"postgres://u:secret":                      `database "postgres://...": not a URL: ` + forms,
 		"postgres://u:p@secret%zz@h/d":             `database "postgres://...": not a URL: ` + forms,
+		"postgres://u:secret@a:x,b:2/d":            `database "postgres://...": not a URL: ` + forms,
 		"postgres://u:secret@h/d?a;b=1":            `database "postgres://u:xxxxx@h/d": its parameters cannot be read: separate them by &, and write % as %25`,
 		"postgres://u:secret@h/d?a=%zz":            `database "postgres://u:xxxxx@h/d": its parameters cannot be read`,
 		"postgres://h/d?schema=Weir":               `database "postgres://h/d?schema=Weir": schema "Weir": use lower-case letters, digits and _, as in ?schema=weir`,
@@ -216,7 +234,7 @@ func TestAFileThatCannotBeUsedSaysSo(t *testing.T) {
 }
 
 func TestAServerThatCannotBeUsedSaysWhatToMend(t *testing.T) {
-	db := storetest.Postgres(t)
+	db := storetest.Postgres(t).Direct()
 	server, err := url.Parse(db.DSN)
 	require.NoError(t, err)
 	for _, c := range []struct {

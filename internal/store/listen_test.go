@@ -2,9 +2,12 @@ package store_test
 
 import (
 	"context"
+	"database/sql/driver"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -83,7 +86,7 @@ func looks(w store.Wake) bool { return w.Look }
 func TestOneProcessHearsWhatOthersMakeReady(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, db storetest.Database) {
 		b := setup(t, db)
-		here, there := b.db.Open(t, store.Options{}), b.db.Open(t, store.Options{})
+		here, there := b.db.Direct().Open(t, store.Options{}), b.db.Open(t, store.Options{})
 		require.NoError(t, here.Register(t.Context(), []store.Task{{Name: "a", Queue: "q", Definition: "{}"}}, []store.Declared{declared(t, "l", "1/s")}))
 		l := watching(t, here)
 		named := func(due bool) func(store.Wake) bool {
@@ -137,7 +140,7 @@ func TestOneProcessHearsWhatOthersMakeReady(t *testing.T) {
 
 func TestAListenerWhoseConnectionIsLostListensAgainAndLooks(t *testing.T) {
 	b := setup(t, storetest.Postgres(t))
-	l := watching(t, b.db.Open(t, store.Options{}))
+	l := watching(t, b.db.Direct().Open(t, store.Options{}))
 	for round := 1; round <= 3; round++ {
 		l.hears(t, round)
 		l.take(t, looks)
@@ -160,9 +163,72 @@ func TestAListenerWhoseConnectionIsLostListensAgainAndLooks(t *testing.T) {
 	require.Equal(t, 3, lost, "told once each time")
 }
 
+// TCP would find that out hours later.
+func TestAListenerWhoseConnectionDiesInSilenceListensAgain(t *testing.T) {
+	relay, relayed := storetest.Relayed(t, storetest.Postgres(t).Direct())
+	s := relayed.Open(t, store.Options{Silence: time.Second})
+	l := watching(t, s)
+	l.hears(t, 1)
+	relay.Silence()
+	l.hears(t, 2)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	lost := slices.DeleteFunc(slices.Clone(l.told), func(err error) bool { return err == nil })
+	require.NotEmpty(t, lost)
+	for _, err := range lost {
+		require.ErrorContains(t, err, "listen: ")
+		require.NotErrorIs(t, err, store.ErrDeaf, "it did hear")
+	}
+}
+
+// pooled hands all connections the one session that it has, as a pooler in
+// transaction mode does that nobody else uses.
+type pooled struct {
+	driver.Connector
+	mu      sync.Mutex
+	session driver.Conn
+}
+
+func (p *pooled) Connect(ctx context.Context) (_ driver.Conn, err error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.session == nil {
+		p.session, err = p.Connector.Connect(ctx)
+	}
+	return client{p.session}, err
+}
+
+type client struct{ driver.Conn }
+
+func (client) Close() error { return nil }
+
+func (c client) QueryContext(ctx context.Context, query string, args []driver.NamedValue) (driver.Rows, error) {
+	return c.Conn.(driver.QueryerContext).QueryContext(ctx, query, args)
+}
+
+// A LISTEN would be heard by nobody, and would stay with a session that others
+// get.
+func TestNobodyListensBehindAPoolerInTransactionMode(t *testing.T) {
+	b := setup(t, storetest.Postgres(t))
+	var poolers []*pooled
+	s := b.db.Direct().Open(t, store.Options{Wrap: func(c driver.Connector) driver.Connector {
+		p := &pooled{Connector: c}
+		poolers = append(poolers, p)
+		return p
+	}})
+	l := &listener{}
+	require.NoError(t, ends(t, "watch", func() error { s.Watch(t.Context(), l.tell); return nil }))
+	require.Equal(t, []error{store.ErrDeaf}, l.told)
+	for _, p := range poolers {
+		if p.session != nil {
+			require.NoError(t, p.session.Close())
+		}
+	}
+}
+
 func TestAnythingMayComeOverTheChannel(t *testing.T) {
 	b := setup(t, storetest.Postgres(t))
-	l := watching(t, b.db.Open(t, store.Options{}))
+	l := watching(t, b.db.Direct().Open(t, store.Options{}))
 	l.hears(t, 1)
 	l.take(t, looks)
 	for _, junk := range []string{``, `{`, `[]`, `{"lines": [["a"]]}`, `{"lines": [[1, 2]]}`, `{"due": "x"}`, `{"due": 1e300}`} {

@@ -8,6 +8,7 @@ import (
 	"net/url"
 	"path/filepath"
 	"sync"
+	"time"
 
 	"github.com/pressly/goose/v3"
 
@@ -258,37 +259,63 @@ func (s *Store) runSQL(text string) *goose.GoFunc {
 // migrationLock is the number of the advisory lock.
 const migrationLock = 0x77656972 // "weir"
 
+// betweenTries is how long a process waits that may not migrate yet.
+const betweenTries = 50 * time.Millisecond
+
 // lockMigrations lets one process migrate at a time. PostgreSQL: an advisory
 // lock bound to a transaction on a connection of its own, which no pooler can
-// leave behind. SQLite: an exclusive transaction on a file beside the
-// database, which ends with its process.
+// leave behind; it is tried, for those that wait in the server keep connections
+// of a pooler from the one that migrates. SQLite: an exclusive transaction on a
+// file beside the database, which ends with its process.
 func (s *Store) lockMigrations(ctx context.Context) (unlock func(), err error) {
-	dsn, begin := s.target.dsn, fmt.Sprintf(`begin; select pg_advisory_xact_lock(%d)`, migrationLock)
+	dsn := s.target.dsn
 	if s.target.dialect == SQLite {
 		u := url.URL{
 			Scheme: "file", Path: filepath.ToSlash(s.target.path) + "-migrate",
 			RawQuery: url.Values{"_pragma": {"busy_timeout(60000)"}}.Encode(),
 		}
-		dsn, begin = u.String(), `begin exclusive`
+		dsn = u.String()
 	}
 	db, err := s.pool(dsn, 1, unbounded)
 	if err != nil {
 		return nil, err
 	}
-	conn, err := db.Conn(ctx)
+	t := &tx{}
+	if t.conn, err = db.Connx(ctx); err == nil {
+		err = s.tryMigrations(ctx, t)
+	}
+	end := func() {
+		if t.conn != nil {
+			t.release(ctx)
+		}
+		_ = db.Close()
+	}
 	if err != nil {
-		_ = db.Close()
+		end()
 		return nil, fmt.Errorf("lock migrations of %s: %w", s, err)
 	}
-	if _, err := conn.ExecContext(ctx, begin); err != nil {
-		_, _ = conn.ExecContext(context.WithoutCancel(ctx), `rollback`)
-		_ = conn.Close()
-		_ = db.Close()
-		return nil, fmt.Errorf("lock migrations of %s: %w", s, err)
+	return sync.OnceFunc(end), nil
+}
+
+// tryMigrations begins the transaction that has the lock.
+func (s *Store) tryMigrations(ctx context.Context, t *tx) error {
+	if s.target.dialect == SQLite {
+		_, err := t.conn.ExecContext(ctx, `begin exclusive`)
+		return err
 	}
-	return sync.OnceFunc(func() {
-		_, _ = conn.ExecContext(context.WithoutCancel(ctx), `rollback`)
-		_ = conn.Close()
-		_ = db.Close()
-	}), nil
+	for ctx.Err() == nil {
+		if _, err := t.conn.ExecContext(ctx, `begin; set local idle_in_transaction_session_timeout = 0`); err != nil {
+			return err
+		}
+		var locked bool
+		err := t.conn.GetContext(ctx, &locked, `select pg_try_advisory_xact_lock($1)`, migrationLock)
+		if err != nil || locked {
+			return err
+		}
+		if _, err := t.conn.ExecContext(ctx, `rollback`); err != nil {
+			return err
+		}
+		pause(ctx, betweenTries)
+	}
+	return ctx.Err()
 }

@@ -166,6 +166,33 @@ func TestAProcessKilledInTheMiddleOfMigratingLeavesADatabaseThatTheNextOneComple
 	})
 }
 
+// Those that wait in the server would keep the connections of a small pool from
+// the one that migrates.
+func TestWhoMayNotMigrateYetWaitsWithoutATransaction(t *testing.T) {
+	db := storetest.Postgres(t)
+	b := &bundle{beside: db.SQL(t)}
+	other, err := b.beside.BeginTx(t.Context(), nil)
+	require.NoError(t, err)
+	_, err = other.ExecContext(t.Context(), `select pg_advisory_xact_lock($1)`, 0x77656972)
+	require.NoError(t, err)
+
+	faults := &storetest.Faults{}
+	begins, ends := faults.Count(`^begin`), faults.Count(`^rollback$`)
+	opened := make(chan error, 1)
+	go func() {
+		s, err := store.Open(t.Context(), db.DSN, store.Options{Migrate: true, Wrap: faults.Wrap})
+		if err == nil {
+			err = s.Close()
+		}
+		opened <- err
+	}()
+	require.Eventually(t, func() bool { return begins.Statements() >= 3 }, waitFor, tick)
+	require.GreaterOrEqual(t, ends.Statements(), begins.Statements()-1)
+	require.Empty(t, opened)
+	require.NoError(t, other.Rollback())
+	require.NoError(t, <-opened)
+}
+
 // undisturbed is a database that was migrated in one go.
 func undisturbed(t *testing.T, dialect store.Dialect) storetest.Database {
 	t.Helper()
@@ -278,7 +305,7 @@ func (b *bundle) role(t *testing.T, dsn string) (name, asRole string) {
 }
 
 func TestAChangeThatIsNotAllowedStopsTheStartWithItsSQLError(t *testing.T) {
-	db := storetest.Postgres(t)
+	db := storetest.Postgres(t).Direct()
 	b := &bundle{db: db, beside: db.SQL(t)}
 	name, dsn := b.role(t, db.DSN)
 	schema := schemaName(t, db)

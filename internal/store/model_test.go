@@ -82,12 +82,7 @@ const modelLease = 10 * time.Second
 func newModelWorld(t *testing.T, db storetest.Database) *modelWorld {
 	t.Helper()
 	raw := db.SQL(t)
-	// Nothing is at stake here that a power cut could take.
-	if db.Dialect == store.SQLite {
-		db.DSN += "?_pragma=synchronous(off)"
-	} else {
-		db.DSN += "&synchronous_commit=off"
-	}
+	db = db.Hasty(t)
 	w := &modelWorld{t: t, raw: raw, faults: &storetest.Faults{}, clock: clock.NewFake(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC))}
 	w.store = db.Open(t, store.Options{Clock: w.clock, Wrap: w.faults.Wrap})
 	require.NoError(t, w.store.Register(t.Context(), []store.Task{{Name: "a", Queue: "q", MaxRetries: 2, Definition: "{}"}, {Name: "b", Queue: "q", MaxRetries: 0, Definition: "{}"}}, nil))

@@ -52,6 +52,9 @@ type Result struct {
 	Text      string `json:"-"` // the error
 	Failed    bool   `json:"-"` // the attempt failed, and not by the job's own fault
 
+	// Kept: the handler's slot went to another job already.
+	Kept bool `json:"-"`
+
 	Cancelled bool `json:"-"` // of a refused one: the job was cancelled
 }
 

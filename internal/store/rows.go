@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"time"
 
 	"github.com/jmoiron/sqlx"
 )
@@ -17,8 +18,20 @@ func selectJSON[T any](ctx context.Context, s *Store, h Handle, st *statement, s
 	return selectRows[T](ctx, h, s.text(st), append([]any{string(doc)}, more...)...)
 }
 
-// selectRows reads all rows of a question.
+// selectRows reads all rows of a question. One that is asked outside of a
+// transaction is asked again where the server's default isolation made it fail.
 func selectRows[T any](ctx context.Context, h Handle, text string, args ...any) ([]T, error) {
+	_, alone := h.(*pool)
+	for attempt := 1; ; attempt++ {
+		out, err := selectOnce[T](ctx, h, text, args...)
+		if !alone || !transient(err) || attempt == maxAttempts || ctx.Err() != nil {
+			return out, err
+		}
+		pause(ctx, time.Duration(attempt)*time.Millisecond)
+	}
+}
+
+func selectOnce[T any](ctx context.Context, h Handle, text string, args ...any) ([]T, error) {
 	rows, err := h.QueryContext(ctx, text, args...)
 	if err != nil {
 		return nil, cancelled(ctx, err)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
-	"net/url"
 	"os"
 	"testing"
 	"time"
@@ -48,8 +47,7 @@ func setup(t testing.TB, db storetest.Database) *bundle {
 	if db.Dialect == store.Postgres {
 		return sharedPostgres(t, db)
 	}
-	b := &bundle{clock: clock.NewFake(noon), db: db, beside: db.SQL(t)}
-	b.db.DSN += "?_pragma=synchronous(off)" // nothing is at stake that a power cut could take
+	b := &bundle{clock: clock.NewFake(noon), db: db.Hasty(t), beside: db.SQL(t)}
 	b.Store = b.db.Open(t, store.Options{Clock: b.clock})
 	return b
 }
@@ -65,20 +63,11 @@ var shared *bundle
 func sharedPostgres(t testing.TB, db storetest.Database) *bundle {
 	t.Helper()
 	if shared == nil {
-		u, err := url.Parse(db.DSN)
-		require.NoError(t, err)
-		q := u.Query()
-		q.Set("schema", q.Get("schema")+"_shared")
-		q.Set("synchronous_commit", "off")
-		u.RawQuery = q.Encode()
-		b := &bundle{clock: clock.NewFake(noon), db: storetest.Database{Dialect: store.Postgres, DSN: u.String()}}
+		b := &bundle{clock: clock.NewFake(noon), db: db.Kept(t).Hasty(t)}
+		var err error
 		b.Store, err = store.Open(context.Background(), b.db.DSN, store.Options{Clock: b.clock, Migrate: true})
 		require.NoError(t, err)
-		q.Set("search_path", q.Get("schema"))
-		q.Del("schema")
-		u.RawQuery = q.Encode()
-		b.beside, err = sql.Open("postgres", u.String())
-		require.NoError(t, err)
+		b.beside = b.db.OpenSQL(t)
 		shared = b
 	}
 	shared.exec(t, `delete from weir_jobs; delete from weir_history; delete from weir_dead; delete from weir_limits;
@@ -276,15 +265,6 @@ var (
 
 func number(n int64) sql.NullInt64 { return sql.NullInt64{Int64: n, Valid: true} }
 func text(s string) sql.NullString { return sql.NullString{String: s, Valid: true} }
-
-// withDatabase is the DSN for another database of the same server.
-func withDatabase(t testing.TB, dsn, name string) string {
-	t.Helper()
-	u, err := url.Parse(dsn)
-	require.NoError(t, err)
-	u.Path = "/" + name
-	return u.String()
-}
 
 func size(t testing.TB, path string) int64 {
 	t.Helper()

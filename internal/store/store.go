@@ -36,10 +36,15 @@ type Store struct {
 
 	doubt   doubt // on PostgreSQL's connections
 	silence time.Duration
+	statfs  func(folder string) uint32
 	texts   sync.Map // *statement -> string
 	group   group
 	wakes   wakes
+	heads   heads
 	notices notices
+
+	surveying sync.Mutex
+	survey    *sql.Stmt // SQLite's
 
 	closing  sync.Once
 	closed   atomic.Bool
@@ -61,6 +66,9 @@ type Options struct {
 	Wrap func(driver.Connector) driver.Connector
 	// MustExist refuses a database that has no Weir tables.
 	MustExist bool
+	// Statfs tells the number of the file system that a folder is on, instead of
+	// the system, for tests.
+	Statfs func(folder string) uint32
 	// Silence shortens the time after which a connection to PostgreSQL counts
 	// as dead that does not answer, for tests.
 	Silence time.Duration
@@ -89,6 +97,9 @@ func open(ctx context.Context, dsn string, opts Options) (*Store, error) {
 	}
 	s := newStore(t)
 	s.wrap, s.clock, s.fixed, s.silence = opts.Wrap, opts.Clock, opts.Clock, opts.Silence
+	if opts.Statfs != nil {
+		s.statfs = opts.Statfs
+	}
 	if s.clock == nil {
 		s.clock = clock.System{}
 	}
@@ -111,7 +122,7 @@ func open(ctx context.Context, dsn string, opts Options) (*Store, error) {
 }
 
 func newStore(t target) *Store {
-	return &Store{target: t, clock: clock.System{}, notices: notices{from: rand.Text(), closing: make(chan struct{})}}
+	return &Store{target: t, clock: clock.System{}, statfs: fileSystem, notices: notices{from: rand.Text(), closing: make(chan struct{})}}
 }
 
 func (s *Store) connect(ctx context.Context, conns int, opts Options) error {
@@ -227,6 +238,9 @@ func (s *Store) Close() error {
 		var errs []error
 		if s.writer != nil {
 			errs = append(errs, s.writer.close())
+		}
+		if s.survey != nil {
+			errs = append(errs, s.survey.Close())
 		}
 		for _, db := range []*pool{s.engine, s.read} {
 			if db != nil {

@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"database/sql"
 	"fmt"
 )
 
@@ -13,6 +14,7 @@ type Survey struct {
 	Lease  int64               // the next lease to run out; 0: none
 	Expiry int64               // the next job to expire; 0: none
 	Held   map[string]int64    // the holds of limits, by name
+	Over   map[string]string   // what operators say in their place, by name: as text, to compare
 	Paused map[string]struct{} // queues
 	Now    int64
 }
@@ -30,7 +32,8 @@ with recursive l(task, queue) as (
     from l where l.queue is not null
 )
 select 'line' as kind, task as name, queue, 0::bigint as at from l where queue is not null
-union all select 'limit', name, '', case when held_from <= coalesce($3::bigint, ` + pgNow + `) + 1000000 then held_until else 0 end from weir_limits
+union all select 'limit', name, case when override_until is null or override_until > coalesce($3::bigint, ` + pgNow + `) then concat(override_rate, ' ', override_burst) else ' ' end,
+       case when held_from <= coalesce($3::bigint, ` + pgNow + `) + 1000000 then held_until else 0 end from weir_limits
 where key = '' and name = any(array(select value from json_array_elements_text($2::json)))
 union all select 'due', '', '', min(first_due) from weir_jobs where state = 2
 union all select 'paused', '', name, 0 from weir_queues where paused
@@ -45,7 +48,8 @@ with recursive l(task, queue) as (
     from l where l.queue is not null
 )
 select 'line' as kind, task as name, queue, 0 as at from l where queue is not null
-union all select 'limit', name, '', case when held_from <= $3 + 1000000 then held_until else 0 end from weir_limits
+union all select 'limit', name, case when override_until is null or override_until > $3 then coalesce(override_rate, '') || ' ' || coalesce(override_burst, '') else ' ' end,
+       case when held_from <= $3 + 1000000 then held_until else 0 end from weir_limits
 where key = '' and name in (select value from json_each($2))
 union all select 'due', '', '', min(first_due) from weir_jobs where state = 2
 union all select 'paused', '', name, 0 from weir_queues where paused
@@ -54,13 +58,45 @@ union all select 'lease', '', '', (select lease_until from weir_jobs where lease
 union all select 'now', '', '', $3`,
 }
 
+// surveyor answers surveys. On SQLite the statement is prepared once: to read
+// it takes longer than to run it, and an idle process does little else.
+func (s *Store) surveyor(ctx context.Context) (Handle, error) {
+	if s.engine != nil {
+		return s.engine, nil
+	}
+	s.surveying.Lock()
+	defer s.surveying.Unlock()
+	if s.survey == nil {
+		stmt, err := s.read.PrepareContext(ctx, s.text(surveySQL))
+		if err != nil {
+			return nil, err
+		}
+		s.survey = stmt
+	}
+	return prepared{s.read, s.survey}, nil
+}
+
+// prepared asks its statement, whatever the text.
+type prepared struct {
+	*pool
+
+	stmt *sql.Stmt
+}
+
+func (p prepared) QueryContext(ctx context.Context, _ string, args ...any) (*sql.Rows, error) {
+	if p.closed.Load() {
+		return nil, ErrClosed
+	}
+	return p.stmt.QueryContext(ctx, args...)
+}
+
 // Survey looks for the lines of tasks that have waiting jobs, the holds of
 // limits, and the next times at which something is due.
 func (s *Store) Survey(ctx context.Context, tasks, limits []string) (Survey, error) {
-	out := Survey{Held: map[string]int64{}, Paused: map[string]struct{}{}}
-	db := s.read
-	if s.engine != nil {
-		db = s.engine
+	out := Survey{Held: map[string]int64{}, Over: map[string]string{}, Paused: map[string]struct{}{}}
+	db, err := s.surveyor(ctx)
+	if err != nil {
+		return out, fmt.Errorf("look for work: %w", err)
 	}
 	rows, err := selectRows[struct {
 		Kind  string `db:"kind"`
@@ -80,7 +116,7 @@ func (s *Store) Survey(ctx context.Context, tasks, limits []string) (Survey, err
 		case "line":
 			out.Lines = append(out.Lines, Line{Task: r.Name, Queue: r.Queue})
 		case "limit":
-			out.Held[r.Name] = at
+			out.Held[r.Name], out.Over[r.Name] = at, r.Queue
 		case "paused":
 			out.Paused[r.Queue] = struct{}{}
 		case "expiry":

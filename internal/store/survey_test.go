@@ -18,7 +18,7 @@ func TestASurveyFindsLinesHoldsAndTheNextTimes(t *testing.T) {
 			require.NoError(t, err)
 			return got
 		}
-		require.Equal(t, store.Survey{Held: map[string]int64{}, Paused: map[string]struct{}{}, Now: b.now()}, survey())
+		require.Equal(t, store.Survey{Held: map[string]int64{}, Over: map[string]string{}, Paused: map[string]struct{}{}, Now: b.now()}, survey())
 
 		in := func(task, queue string, delay int64) store.NewJob {
 			j := newJob(task)
@@ -31,6 +31,12 @@ func TestASurveyFindsLinesHoldsAndTheNextTimes(t *testing.T) {
 		limits := []store.Declared{declared(t, "one", "1/s"), declared(t, "two", "1/s"), declared(t, "unasked", "1/s")}
 		require.NoError(t, b.Register(t.Context(), nil, limits))
 		b.exec(t, `update weir_limits set held_until = 77 where name <> 'one'`)
+		_, err := b.SetOverride(t.Context(), "two", store.Override{Rate: "5/m", Burst: 7})
+		require.NoError(t, err)
+		b.exec(t, `update weir_limits set held_until = 77 where name = 'two'`)
+		_, err = b.SetOverride(t.Context(), "one", store.Override{Rate: "5/m", For: second})
+		require.NoError(t, err)
+		b.exec(t, `update weir_limits set override_until = $1 where name = 'one'`, b.now())
 		got := survey()
 		require.ElementsMatch(t, []store.Line{
 			{Task: "a", Queue: "X"}, {Task: "a", Queue: "x"}, {Task: "a", Queue: "y"}, {Task: "a", Queue: "é"}, {Task: "é", Queue: "q"},
@@ -39,11 +45,12 @@ func TestASurveyFindsLinesHoldsAndTheNextTimes(t *testing.T) {
 		require.Equal(t, store.Survey{
 			Paused: map[string]struct{}{},
 			Held:   map[string]int64{"one": 0, "two": 77},
+			Over:   map[string]string{"one": " ", "two": "5/m 7"},
 			Due:    b.now() + second, Lease: b.now() + lease.Microseconds(), Now: b.now(),
 		}, got)
 
 		b.clock.Advance(time.Hour)
-		got, err := b.Survey(t.Context(), nil, nil)
+		got, err = b.Survey(t.Context(), nil, nil)
 		require.NoError(t, err)
 		require.Empty(t, got.Lines)
 		require.Equal(t, b.now(), got.Now)

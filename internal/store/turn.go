@@ -76,6 +76,9 @@ type Candidate struct {
 	Rank     int
 	FirstDue int64
 	Granted  bool // it was started before
+	Expires  bool // it is to be started before a time
+	// MaxRetries of the job's own; -1: its task's.
+	MaxRetries int
 }
 
 // Plan is what admission decided.
@@ -138,6 +141,9 @@ func (s *Store) turn(ctx context.Context, t *tx, req *TurnRequest, out *TurnResu
 		if out.Swept, err = s.sweep(ctx, t, req.KeepLeases); err != nil {
 			return err
 		}
+		if out.Swept.Lost > 0 {
+			s.heads.forget(out.Swept.Lines)
+		}
 	}
 	if req.Admit == nil {
 		return nil
@@ -181,11 +187,11 @@ func (s *Store) turn(ctx context.Context, t *tx, req *TurnRequest, out *TurnResu
 // started before now is left to the sweep.
 var candidatesSQL = &statement{
 	postgres: `
-select l.n, j.id, j.rank, j.first_due, j.started_at is not null
+select l.n, j.id, j.rank, j.first_due, j.started_at is not null, j.expires_at is not null, coalesce(j.max_retries, -1)
 from unnest($1::text[], $2::text[], $3::int[], $4::bool[], $6::int[], $7::bigint[], $8::bigint[], $9::int[])
      as l(task, queue, k, fresh, rank, first_due, id, n),
 lateral (
-    select id, rank, first_due, started_at from weir_jobs
+    select id, rank, first_due, started_at, expires_at, max_retries from weir_jobs
     where state = 0 and task = l.task and queue = l.queue and (not l.fresh or started_at is null)
       and (rank, first_due, id) > (l.rank, l.first_due, l.id)
       and (expires_at is null or expires_at > $5 or started_at is not null)
@@ -193,7 +199,7 @@ lateral (
     for update skip locked
 ) j`,
 	sqlite: `
-select $9, id, rank, first_due, started_at is not null from weir_jobs
+select $9, id, rank, first_due, started_at is not null, expires_at is not null, coalesce(max_retries, -1) from weir_jobs
 where state = 0 and task = $1 and queue = $2 and (not $4 or started_at is null) and (rank, first_due, id) > ($6, $7, $8)
   and (expires_at is null or expires_at > $5 or started_at is not null)
 order by rank, first_due, id limit $3`,
@@ -204,11 +210,11 @@ order by rank, first_due, id limit $3`,
 // sum keeps the line's index out of the second step, whose rows have ids.
 var crowdedSQL = &statement{
 	postgres: `
-select l.n, j.id, j.rank, j.first_due, j.started_at is not null
+select l.n, j.id, j.rank, j.first_due, j.started_at is not null, j.expires_at is not null, coalesce(j.max_retries, -1)
 from unnest($1::text[], $2::text[], $3::int[], $4::bool[], $6::int[], $7::bigint[], $8::bigint[], $9::int[])
      as l(task, queue, k, fresh, rank, first_due, id, n),
 lateral (
-    select id, rank, first_due, started_at from weir_jobs
+    select id, rank, first_due, started_at, expires_at, max_retries from weir_jobs
     where state + 0 = 0 and id = any(array(
         select id from (
             select id, expires_at, started_at from weir_jobs
@@ -220,8 +226,8 @@ lateral (
     for update skip locked
 ) j`,
 	sqlite: `
-select $9, id, rank, first_due, started_at is not null from (
-    select id, rank, first_due, started_at, expires_at from weir_jobs
+select $9, id, rank, first_due, started_at is not null, expires_at is not null, coalesce(max_retries, -1) from (
+    select id, rank, first_due, started_at, expires_at, max_retries from weir_jobs
     where state = 0 and task = $1 and queue = $2 and (not $4 or started_at is null) and (rank, first_due, id) > ($6, $7, $8)
     order by rank, first_due, id limit $3 + 1000)
 where expires_at is null or expires_at > $5 or started_at is not null limit $3`,
@@ -272,13 +278,20 @@ func (s *Store) candidates(ctx context.Context, t *tx, st *statement, asks []Ask
 	n := len(asks)
 	tasks, queues, fresh := make([]string, n), make([]string, n), make([]bool, n)
 	maxs, ranks, dues, ids, of := make([]int64, n), make([]int64, n), make([]int64, n), make([]int64, n), make([]int64, n)
+	fronts, began := make([]bool, n), s.elapsed()
 	for i, a := range asks {
-		c := a.after()
+		var c Candidate
+		c, fronts[i] = s.heads.begins(&a, began)
 		tasks[i], queues[i], maxs[i], fresh[i] = a.Task, a.Queue, int64(a.Max), a.Fresh
 		ranks[i], dues[i], ids[i], of[i] = int64(c.Rank), c.FirstDue, c.ID, int64(a.Of)
 	}
-	return s.readCandidates(ctx, t, st, read, pq.Array(tasks), pq.Array(queues), pq.Array(maxs), pq.Array(fresh), now,
+	err := s.readCandidates(ctx, t, st, read, pq.Array(tasks), pq.Array(queues), pq.Array(maxs), pq.Array(fresh), now,
 		pq.Array(ranks), pq.Array(dues), pq.Array(ids), pq.Array(of))
+	if err == nil {
+		ended := s.elapsed()
+		s.heads.learn(asks, fronts, read, ended, ended-began)
+	}
+	return err
 }
 
 func (s *Store) readCandidates(ctx context.Context, t *tx, st *statement, read [][]Candidate, args ...any) error {
@@ -290,7 +303,7 @@ func (s *Store) readCandidates(ctx context.Context, t *tx, st *statement, read [
 	for rows.Next() {
 		var n int
 		var c Candidate
-		if err := rows.Scan(&n, &c.ID, &c.Rank, &c.FirstDue, &c.Granted); err != nil {
+		if err := rows.Scan(&n, &c.ID, &c.Rank, &c.FirstDue, &c.Granted, &c.Expires, &c.MaxRetries); err != nil {
 			return fmt.Errorf("read lines: %w", err)
 		}
 		read[n] = append(read[n], c)

@@ -3,6 +3,7 @@ package store_test
 import (
 	"context"
 	"database/sql/driver"
+	"fmt"
 	"testing"
 	"time"
 
@@ -41,7 +42,7 @@ func TestALineIsReadByPriorityThenFirstDueThenArrival(t *testing.T) {
 		require.Len(t, got, len(want))
 		for i, w := range want {
 			stored := b.stored(t, w.UID)
-			require.Equal(t, store.Candidate{ID: stored.ID, Rank: -w.Priority, FirstDue: stored.FirstDue}, got[i])
+			require.Equal(t, store.Candidate{ID: stored.ID, Rank: -w.Priority, FirstDue: stored.FirstDue, MaxRetries: -1}, got[i])
 		}
 		for limit := range 7 {
 			require.Equal(t, got[:limit:limit], append([]store.Candidate{}, read(limit)...))
@@ -282,5 +283,22 @@ func TestAJobIsScheduledForItsPlaceInLine(t *testing.T) {
 		require.Empty(t, b.turn(t, store.TurnRequest{Results: results}).Refused)
 		require.EqualValues(t, 5, b.count(t, `select count(*) from weir_jobs where state = 2`))
 		require.Zero(t, b.count(t, `select count(*) from weir_jobs where state = 2 and run_at <> first_due`))
+	})
+}
+
+func TestACandidateTellsWhetherItMayWaitInAProcess(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, db storetest.Database) {
+		b := setup(t, db)
+		plain, once, expiring := newJob("a"), newJob("a"), newJob("a")
+		retries := 0
+		once.MaxRetries, expiring.ExpiresIn = &retries, second
+		b.insert(t, plain, once, expiring)
+		a := &admission{asks: []store.Ask{ask("a", 9)}}
+		b.turn(t, store.TurnRequest{Claim: 1, Admit: a})
+		var told []string
+		for _, c := range a.read[0] {
+			told = append(told, fmt.Sprint(c.MaxRetries, c.Expires))
+		}
+		require.Equal(t, []string{"-1 false", "0 false", "-1 true"}, told)
 	})
 }

@@ -104,7 +104,7 @@ func (s *Store) writeFor(ctx context.Context, why purpose, do func(*tx) error) e
 			if pe, ok := errors.AsType[*pq.Error](err); ok && pe.Code == "55P03" { // lock_not_available
 				err = fmt.Errorf("%w: %w", ErrLocked, err)
 			}
-			return cancelled(ctx, err)
+			return cancelled(ctx, s.mended(err))
 		}
 		pause(ctx, time.Duration(attempt)*time.Millisecond)
 	}
@@ -273,9 +273,29 @@ func unfit(err error) bool {
 	return false
 }
 
+// mended says what to do where SQLite's file cannot be written to. It goes on
+// as soon as that is done.
+func (s *Store) mended(err error) error {
+	var mend string
+	switch code, _ := sqliteCode(err); code & 0xff {
+	case sqliteFull:
+		mend = "make room on the disk of " + s.target.path
+	case sqliteReadOnly:
+		mend = "let this process write to " + s.target.path + " and its folder"
+	case sqliteIOErr:
+		mend = "the system refuses to write or read " + s.target.path + ": its log says why"
+	default:
+		return err
+	}
+	return fmt.Errorf("%w: %s", err, mend)
+}
+
 // SQLite's primary result codes.
 const (
 	sqliteBusy       = 5
+	sqliteReadOnly   = 8
+	sqliteIOErr      = 10
+	sqliteFull       = 13
 	sqliteTooBig     = 18
 	sqliteConstraint = 19
 	sqliteMismatch   = 20

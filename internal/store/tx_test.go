@@ -143,7 +143,7 @@ func TestEveryCallWorksWhateverTheDatabasesDefaultIsolation(t *testing.T) {
 	}
 	exec(`create database ` + name)
 	defer exec(`drop database ` + name + ` with (force)`)
-	db := storetest.Database{Dialect: store.Postgres, DSN: withDatabase(t, server.DSN, name)}
+	db := server.Another(t, name)
 	for _, level := range []string{"repeatable read", "serializable"} {
 		exec(`alter database ` + name + ` set default_transaction_isolation = '` + level + `'`)
 		watch := &watcher{}
@@ -200,6 +200,24 @@ func TestDeadlocksAndSerializationFailuresAreTriedAgainInPlace(t *testing.T) {
 		lines, err := s.Lines(t.Context())
 		require.NoError(t, err)
 		require.EqualValues(t, 3, lines[0].Waiting)
+
+		// A question alone fails, too, where the server's default is strict.
+		failures = 3
+		watch.intercept(func(_ context.Context, _ driver.Conn, query string, _ []driver.NamedValue) error {
+			if strings.Contains(query, "weir_jobs") && failures > 0 {
+				failures--
+				return failure
+			}
+			return nil
+		})
+		lines, err = s.Lines(t.Context())
+		require.NoError(t, err)
+		require.Zero(t, failures)
+		require.EqualValues(t, 3, lines[0].Waiting)
+		failures = 1000
+		_, err = s.Lines(t.Context())
+		require.ErrorContains(t, err, "not now")
+		require.Equal(t, 1000-8, failures)
 	}
 }
 
@@ -231,7 +249,7 @@ func TestADeadlockWithTheCallersOwnTransactionIsSurvived(t *testing.T) {
 // After a restart of the server the pool is full of connections that are dead,
 // and no write was begun on them: nobody needs to know.
 func TestWritesSurviveTheLossOfAllIdleConnections(t *testing.T) {
-	db := storetest.Postgres(t)
+	db := storetest.Postgres(t).Direct()
 	const conns = 5
 	b := &bundle{db: db, beside: db.SQL(t)}
 	name := newID() // of these connections: there are others on the server

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/jmoiron/sqlx"
 	"github.com/lib/pq"
 
 	"github.com/weirq/weir/internal/clock"
@@ -85,9 +86,50 @@ func (s *Store) watchChannel(ctx context.Context, told func(error)) {
 	}
 }
 
+// sessionSQL names the session of the server that a connection has.
+var sessionSQL = &statement{postgres: `select pid || ' ' || backend_start from pg_stat_activity where pid = pg_backend_pid()`}
+
+// sharesSessions tells whether two connections have one session, which only a
+// pooler does that hands sessions out by the transaction. A LISTEN would stay
+// with one of them, and disturb whoever gets it next.
+func (s *Store) sharesSessions(ctx context.Context) (bool, error) {
+	const looks = 5 // others may come in between
+	var sessions [2]string
+	var conns [2]*sqlx.Conn
+	db, err := s.pool(s.target.dsn, len(sessions), engineSilence)
+	if err != nil {
+		return false, err
+	}
+	defer func() { _ = db.Close() }()
+	for i := range conns {
+		if conns[i], err = db.Connx(ctx); err != nil {
+			return false, err
+		}
+		defer func() { _ = conns[i].Close() }()
+	}
+	for range looks {
+		for i, conn := range conns {
+			if err := conn.GetContext(ctx, &sessions[i], s.text(sessionSQL)); err != nil {
+				return false, err
+			}
+		}
+		if sessions[0] == sessions[1] {
+			return true, nil
+		}
+	}
+	return false, nil
+}
+
 // listen hears notices over one connection until it is lost or ctx ends. It
 // calls lives once a notice has arrived.
 func (s *Store) listen(ctx context.Context, lives func()) error {
+	shares, err := s.sharesSessions(ctx)
+	if err != nil {
+		return fmt.Errorf("listen: %w", err)
+	}
+	if shares {
+		return ErrDeaf
+	}
 	var channel string
 	if err := s.engine.GetContext(ctx, &channel, s.text(channelNameSQL), s.target.schema); err != nil {
 		return fmt.Errorf("listen: %w", err)
@@ -114,21 +156,24 @@ func (s *Store) listen(ctx context.Context, lives func()) error {
 	}
 	s.wakes.send(Wake{Look: true}) // what came while nobody listened
 	for test := 1; ; test++ {
-		sending, cancel := context.WithTimeout(ctx, hearPatience)
+		sending, cancel := context.WithTimeout(ctx, s.patience(hearPatience))
 		err := s.notify(sending, s.engine, notice{From: s.notices.from, Test: test})
 		cancel()
 		if err != nil {
 			return fmt.Errorf("listen: %w", err)
 		}
-		heard, open := s.hear(ctx, notices, hearPatience, test)
+		heard, open := s.hear(ctx, notices, s.patience(hearPatience), test)
 		if open && !heard {
+			if test > 1 {
+				return fmt.Errorf("listen: %w", errSilent)
+			}
 			return ErrDeaf
 		}
 		if open && test == 1 {
 			lives()
 		}
 		if open {
-			_, open = s.hear(ctx, notices, hearEvery, 0)
+			_, open = s.hear(ctx, notices, s.patience(hearEvery), 0)
 		}
 		switch {
 		case ctx.Err() != nil:

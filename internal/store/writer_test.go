@@ -2,9 +2,7 @@ package store_test
 
 import (
 	"context"
-	"database/sql"
 	"database/sql/driver"
-	"path/filepath"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -192,29 +190,6 @@ func (n *noticing) Connect(ctx context.Context) (driver.Conn, error) {
 		n.once.Do(func() { close(n.failed) })
 	}
 	return conn, err
-}
-
-func TestTheWALIsBounded(t *testing.T) {
-	db := storetest.SQLite(t)
-	s := db.Open(t, store.Options{})
-	jobs := newJobs("a", 100)
-	for range 10 {
-		for i := range jobs {
-			jobs[i].UID, jobs[i].Args = newID(), make([]byte, 10_000)
-		}
-		_, err := s.Insert(t.Context(), jobs)
-		require.NoError(t, err)
-	}
-	var pages int
-	beside, err := sql.Open("sqlite", "file:"+strings.TrimPrefix(db.DSN, "sqlite:"))
-	require.NoError(t, err)
-	defer beside.Close()
-	require.NoError(t, beside.QueryRowContext(t.Context(), `pragma page_count`).Scan(&pages))
-	require.Greater(t, pages, 2000)
-	info, err := filepath.Glob(strings.TrimPrefix(db.DSN, "sqlite:") + "-wal")
-	require.NoError(t, err)
-	require.Len(t, info, 1)
-	require.Less(t, size(t, info[0]), int64(8<<20))
 }
 
 // countedConns counts the connections that are open.

@@ -3,6 +3,7 @@
 package storetest
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"flag"
@@ -21,10 +22,12 @@ import (
 )
 
 // The environment names the PostgreSQL server for tests, the databases whose
-// absence is a failure rather than a loud skip, and the one database that a run
-// is for, if it is one of two.
+// absence is a failure rather than a loud skip, the one database that a run is
+// for, if it is one of two, and a pooler before the server, through which Weir
+// goes and the tests do not that look at what it does.
 const (
 	postgresEnv = "WEIR_TEST_POSTGRES"
+	poolerEnv   = "WEIR_TEST_POOLER"
 	requireEnv  = "WEIR_TEST_REQUIRE"
 	onlyEnv     = "WEIR_TEST_ONLY"
 )
@@ -34,7 +37,11 @@ const (
 type Database struct {
 	Dialect store.Dialect
 	DSN     string
+	direct  string // past a pooler; "": there is none
 }
+
+// Pooled tells whether a pooler in transaction mode stands before PostgreSQL.
+func Pooled() bool { return os.Getenv(poolerEnv) != "" }
 
 // Each runs do once per database, as subtests "sqlite" and "postgres", or on the
 // one that the run is for.
@@ -69,14 +76,15 @@ func Postgres(t testing.TB) Database {
 		t.Skipf("NOT RUN ON POSTGRESQL: %s is not set; ./scripts/test runs both databases", postgresEnv)
 	}
 	schema := fmt.Sprintf("test_%d_%d", os.Getpid(), schemas.Add(1))
-	u, err := url.Parse(server)
-	require.NoError(t, err)
-	q := u.Query()
-	q.Set("schema", schema)
-	u.RawQuery = q.Encode()
+	in := func(server string) string {
+		return edited(t, server, func(q url.Values) { q.Set("schema", schema) })
+	}
 	spare.open(t, server)
 	t.Cleanup(func() { spare.giveBack(t, schema) })
-	return Database{Dialect: store.Postgres, DSN: u.String()}
+	if Pooled() {
+		return Database{Dialect: store.Postgres, DSN: in(os.Getenv(poolerEnv)), direct: in(server)}
+	}
+	return Database{Dialect: store.Postgres, DSN: in(server)}
 }
 
 // Prepare makes the tables on PostgreSQL, where that takes long. SQLite's are
@@ -136,23 +144,85 @@ func Main(m *testing.M, finally ...func()) int {
 	return code
 }
 
-// SQL opens the database beside Weir, for a test to look and meddle: Weir's
-// tables have their plain names there.
-func (d Database) SQL(t testing.TB) *sql.DB {
+// Hasty is the database for tests in which nothing is at stake that a power cut
+// could take. A pooler may not be told.
+func (d Database) Hasty(t testing.TB) Database {
+	t.Helper()
+	switch {
+	case d.Dialect == store.SQLite:
+		d.DSN += "?_pragma=synchronous(off)"
+	case d.direct == "":
+		d.DSN = edited(t, d.DSN, func(q url.Values) { q.Set("synchronous_commit", "off") })
+	}
+	return d
+}
+
+// Kept is a schema next to the database's that no test drops, on PostgreSQL.
+func (d Database) Kept(t testing.TB) Database {
+	t.Helper()
+	return d.each(func(dsn string) string {
+		return edited(t, dsn, func(q url.Values) { q.Set("schema", q.Get("schema")+"_kept") })
+	})
+}
+
+// Another is another database of the same PostgreSQL server.
+func (d Database) Another(t testing.TB, name string) Database {
+	t.Helper()
+	return d.each(func(dsn string) string {
+		u, err := url.Parse(dsn)
+		require.NoError(t, err)
+		u.Path = "/" + name
+		return u.String()
+	})
+}
+
+// each changes the way to the database, and the one past a pooler.
+func (d Database) each(change func(dsn string) string) Database {
+	d.DSN = change(d.DSN)
+	if d.direct != "" {
+		d.direct = change(d.direct)
+	}
+	return d
+}
+
+// Direct is the database past a pooler: for what needs a session, or a role, of
+// its own.
+func (d Database) Direct() Database {
+	return Database{Dialect: d.Dialect, DSN: cmp.Or(d.direct, d.DSN)}
+}
+
+// edited changes the parameters of a URL.
+func edited(t testing.TB, dsn string, edit func(url.Values)) string {
+	t.Helper()
+	u, err := url.Parse(dsn)
+	require.NoError(t, err)
+	q := u.Query()
+	edit(q)
+	u.RawQuery = q.Encode()
+	return u.String()
+}
+
+// OpenSQL opens the database beside Weir, to look and meddle: Weir's tables have
+// their plain names there.
+func (d Database) OpenSQL(t testing.TB) *sql.DB {
 	t.Helper()
 	path, _, _ := strings.Cut(strings.TrimPrefix(d.DSN, "sqlite:"), "?")
 	driver, dsn := "sqlite", "file:"+path+"?_pragma=busy_timeout(10000)&_txlock=immediate"
 	if d.Dialect == store.Postgres {
-		u, err := url.Parse(d.DSN)
-		require.NoError(t, err)
-		q := u.Query()
-		q.Set("search_path", q.Get("schema"))
-		q.Del("schema")
-		u.RawQuery = q.Encode()
-		driver, dsn = "postgres", u.String()
+		driver, dsn = "postgres", edited(t, cmp.Or(d.direct, d.DSN), func(q url.Values) {
+			q.Set("search_path", q.Get("schema"))
+			q.Del("schema")
+		})
 	}
 	db, err := sql.Open(driver, dsn)
 	require.NoError(t, err)
+	return db
+}
+
+// SQL is OpenSQL until the test ends.
+func (d Database) SQL(t testing.TB) *sql.DB {
+	t.Helper()
+	db := d.OpenSQL(t)
 	t.Cleanup(func() { require.NoError(t, db.Close()) })
 	return db
 }

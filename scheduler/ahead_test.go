@@ -1,0 +1,181 @@
+package scheduler_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/weirq/weir/queue"
+	"github.com/weirq/weir/scheduler"
+)
+
+// crowd brings a scheduler with one slot to a moment at which a stuck handler
+// has the slot and five jobs of task "quick" were claimed ahead.
+func crowd(t *testing.T, r *rig, more func()) (s *stuck, quick []string) {
+	t.Helper()
+	s = r.stuck("stuck")
+	r.task("quick", nil)
+	if more != nil {
+		more()
+	}
+	r.enqueue("quick", numbered(10)) // they end at this moment, so as many may be claimed ahead
+	r.drain()
+	r.enqueue("stuck", []string{"x"}, queue.Priority(100))
+	quick = r.enqueue("quick", []string{"a", "b", "c", "d", "e"})
+	return s, quick
+}
+
+// claimed waits until so many jobs are running, as the database has it.
+func (r *rig) claimedAhead(n int) {
+	r.t.Helper()
+	require.Eventually(r.t, func() bool { return len(r.jobs(queue.StateRunning)) == n }, time.Minute, time.Millisecond)
+}
+
+// after is what was started since the first ten.
+func (r *rig) after() (out []string) {
+	for _, x := range r.ledger()[10:] {
+		out = append(out, x.args)
+	}
+	return out
+}
+
+func TestJobsThatWereClaimedAheadRunInTheirOrderWithoutALook(t *testing.T) {
+	each(t, func(t *testing.T, r *rig) {
+		s, _ := crowd(t, r, nil)
+		done := r.aside()
+		<-s.begun
+		r.claimedAhead(6)
+		looks := r.faults.Count(grant)
+		s.answer <- nil
+		require.NoError(t, <-done)
+		require.Equal(t, []string{"a", "b", "c", "d", "e"}, r.after())
+		require.Zero(t, looks.Statements())
+		require.Len(t, r.jobs(queue.StateCompleted), 16)
+		for _, j := range r.jobs() {
+			require.Equal(t, 1, j.Attempt)
+		}
+	}, scheduler.Concurrency(1))
+}
+
+func TestWhatMayNotWaitInAProcessIsNotClaimedAhead(t *testing.T) {
+	for name, c := range map[string]struct {
+		task []scheduler.TaskOption
+		job  []queue.EnqueueOption
+	}{
+		"a limit":                 {[]scheduler.TaskOption{scheduler.RateLimit("1000/s")}, nil},
+		"a cap":                   {[]scheduler.TaskOption{scheduler.Cap(100)}, nil},
+		"a breaker":               {[]scheduler.TaskOption{scheduler.Breaker{Failures: 3}}, nil},
+		"the task's only start":   {[]scheduler.TaskOption{scheduler.MaxRetries(0)}, nil},
+		"the job's only start":    {nil, []queue.EnqueueOption{queue.MaxRetries(0)}},
+		"to be started before":    {nil, []queue.EnqueueOption{queue.StartWithin(time.Hour)}},
+		"behind one of the sort":  {nil, []queue.EnqueueOption{queue.MaxRetries(0), queue.Priority(1)}},
+		"granted once before now": {nil, []queue.EnqueueOption{queue.Metadata(map[string]any{"lost": true})}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			each(t, func(t *testing.T, r *rig) {
+				s := r.stuck("stuck")
+				r.task("quick", nil)
+				r.task("other", nil, c.task...)
+				r.enqueue("quick", numbered(10))
+				r.drain()
+				ids := r.enqueue("other", []string{"first"}, c.job...)
+				if name == "granted once before now" {
+					require.Len(t, r.claim("other"), 1)
+					r.clock.Advance(30 * time.Second)
+					r.enqueue("quick", numbered(10))
+				}
+				r.enqueue("stuck", []string{"x"}, queue.Priority(100))
+				if name == "behind one of the sort" {
+					ids = append(ids, r.enqueue("other", []string{"second"})...)
+				}
+				done := r.aside()
+				<-s.begun
+				r.enqueue("elsewhere", []string{"x"}) // something to look for
+				require.Eventually(t, func() bool { return r.s.Looks() > 3 }, time.Minute, time.Millisecond)
+				for _, id := range ids {
+					require.Equal(t, queue.StateWaiting, r.get(id).State)
+				}
+				s.answer <- nil
+				require.NoError(t, <-done)
+				for _, id := range ids {
+					require.Equal(t, queue.StateCompleted, r.get(id).State)
+				}
+			}, scheduler.Concurrency(1))
+		})
+	}
+}
+
+func TestALimitedJobThatComesFirstHasTheNextSlot(t *testing.T) {
+	each(t, func(t *testing.T, r *rig) {
+		s, _ := crowd(t, r, func() { r.task("limited", nil, scheduler.RateLimit("2/s")) })
+		done := r.aside()
+		<-s.begun
+		r.claimedAhead(6)
+		r.enqueue("limited", []string{"first"}, queue.Priority(1))
+		r.enqueue("limited", []string{"last"}, queue.Priority(-1))
+		s.answer <- nil
+		require.NoError(t, <-done)
+		require.Equal(t, []string{"first", "a", "b", "c", "d", "e", "last"}, r.after())
+	}, scheduler.Concurrency(1))
+}
+
+func TestAPauseTakesBackWhatWasClaimedAhead(t *testing.T) {
+	each(t, func(t *testing.T, r *rig) {
+		s, quick := crowd(t, r, nil)
+		done := r.aside()
+		<-s.begun
+		r.claimedAhead(6)
+		require.NoError(t, r.client.PauseQueue(t.Context(), "default"))
+		r.claimedAhead(1)
+		s.answer <- nil
+		require.NoError(t, <-done)
+		require.Empty(t, r.after())
+		for _, id := range quick {
+			j := r.get(id)
+			require.Equal(t, queue.StateWaiting, j.State)
+			require.Zero(t, j.Attempt)
+		}
+		require.NoError(t, r.client.ResumeQueue(t.Context(), "default"))
+		r.drain()
+		require.Equal(t, []string{"a", "b", "c", "d", "e"}, r.after())
+	}, scheduler.Concurrency(1))
+}
+
+func TestAStopGivesBackWhatWasClaimedAhead(t *testing.T) {
+	each(t, func(t *testing.T, r *rig) {
+		s := r.stuck("stuck")
+		r.task("quick", nil)
+		r.enqueue("quick", numbered(10))
+		stop, done := r.serve()
+		require.Eventually(t, func() bool { return len(r.jobs(queue.StateCompleted)) == 10 }, time.Minute, time.Millisecond)
+		r.enqueue("stuck", []string{"x"}, queue.Priority(100))
+		<-s.begun
+		quick := r.enqueue("quick", numbered(5))
+		r.claimedAhead(6)
+		stop()
+		r.claimedAhead(1)
+		s.answer <- nil
+		require.NoError(t, <-done)
+		for _, id := range quick {
+			require.Equal(t, queue.StateWaiting, r.get(id).State)
+			require.Zero(t, r.get(id).Attempt)
+		}
+	}, scheduler.Concurrency(1))
+}
+
+func TestAJobThatIsCancelledWhileItWaitsInAProcessDoesNotRun(t *testing.T) {
+	each(t, func(t *testing.T, r *rig) {
+		s, quick := crowd(t, r, nil)
+		done := r.aside()
+		<-s.begun
+		r.claimedAhead(6)
+		require.NoError(t, r.client.Cancel(t.Context(), quick[1]))
+		r.claimedAhead(5)
+		require.Eventually(t, func() bool { return r.s.Lost() == 1 }, time.Minute, time.Millisecond, "the renewal tells of it at once")
+		s.answer <- nil
+		require.NoError(t, <-done)
+		require.Equal(t, []string{"a", "c", "d", "e"}, r.after())
+		require.Equal(t, queue.StateCancelled, r.get(quick[1]).State)
+	}, scheduler.Concurrency(1))
+}
