@@ -2,7 +2,7 @@ begin immediate;
 
 pragma data_version;
 
-select ?9, id, rank, first_due, started_at is not null from weir_jobs
+select ?9, id, rank, first_due, started_at is not null, expires_at is not null, coalesce(max_retries, -1) from weir_jobs
 where state = 0 and task = ?1 and queue = ?2 and (not ?4 or started_at is null) and (rank, first_due, id) > (?6, ?7, ?8)
   and (expires_at is null or expires_at > ?5 or started_at is not null)
 order by rank, first_due, id limit ?3;
