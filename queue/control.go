@@ -22,19 +22,47 @@ type Override struct {
 // SetLimit overrides a limit's rate. What is in the bucket stays, cut to the
 // new capacity; a hold ends. A rate that cannot be is refused before anything
 // is stored ([ErrInvalid]), and so is another period for one of a list of rates;
-// a limit that no process has declared is [ErrNotFound].
+// a limit that no process has declared is [ErrNotFound]. Of a fixed window it
+// changes the count, at the next refresh of each process, and never the period.
 func (c *Client) SetLimit(ctx context.Context, name string, o Override) error {
 	if err := checkLimit(name); err != nil {
 		return err
 	}
-	limit, err := o.limit(name)
-	if err != nil {
+	if err := o.check(); err != nil {
 		return fmt.Errorf("limit %s: %w", quote(name), err)
 	}
+	rate, err := c.overrideRate(ctx, name, &o)
+	if err != nil {
+		return err
+	}
 	found, err := c.store.SetOverride(ctx, name, store.Override{
-		Rate: limit.Rate.String(), Burst: o.Burst, For: microseconds(o.For), Reason: o.Reason,
+		Rate: rate, Burst: o.Burst, For: microseconds(o.For), Reason: o.Reason,
 	})
 	return limitFound(name, found, err)
+}
+
+// overrideRate is an override's rate as it is stored.
+func (c *Client) overrideRate(ctx context.Context, name string, o *Override) (string, error) {
+	windows, err := c.windowed(ctx)
+	if err != nil {
+		return "", err
+	}
+	if !windows {
+		limit, err := o.limit(name)
+		if err != nil {
+			return "", fmt.Errorf("limit %s: %w", quote(name), err)
+		}
+		return limit.Rate.String(), nil
+	}
+	row, found, err := c.store.Quota(ctx, name)
+	if err := limitFound(name, found, err); err != nil {
+		return "", err
+	}
+	quota, err := o.quota(&row)
+	if err != nil {
+		return "", fmt.Errorf("limit %s: %w", quote(name), err)
+	}
+	return quota.String(), nil
 }
 
 // limit is what the override says, if it can be said of the limit of that name.
@@ -49,16 +77,21 @@ func (o *Override) limit(name string) (bucket.Limit, error) {
 			Problem: fmt.Sprintf("one of a list of rates keeps its period: use a count per %s, as in %q", period, "100/"+period),
 		}
 	}
+	return limit, nil
+}
+
+// check refuses what no override can have, whatever it is for.
+func (o *Override) check() error {
 	const longestReason = 1000
 	switch {
 	case o.For < 0 || o.For > LongestDelay:
-		return bucket.Limit{}, &InvalidError{Field: "for", Value: o.For.String(), Problem: "use up to a hundred years; 0 is until it is unset"}
+		return &InvalidError{Field: "for", Value: o.For.String(), Problem: "use up to a hundred years; 0 is until it is unset"}
 	case len(o.Reason) > longestReason:
-		return bucket.Limit{}, &InvalidError{Field: "reason", Value: fmt.Sprintf("of %d bytes", len(o.Reason)), Problem: "use up to 1000 bytes"}
+		return &InvalidError{Field: "reason", Value: fmt.Sprintf("of %d bytes", len(o.Reason)), Problem: "use up to 1000 bytes"}
 	case textProblem(o.Reason) != "":
-		return bucket.Limit{}, &InvalidError{Field: "reason", Value: quote(o.Reason), Problem: textProblem(o.Reason)}
+		return &InvalidError{Field: "reason", Value: quote(o.Reason), Problem: textProblem(o.Reason)}
 	}
-	return limit, nil
+	return nil
 }
 
 // splitLimit takes the name of a limit apart: that of its task, queue or its

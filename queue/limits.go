@@ -15,9 +15,12 @@ import (
 
 // LimitInfo is a limit as an operator sees it, at the database's time.
 type LimitInfo struct {
-	Name     string `json:"name"`
-	Rate     string `json:"rate"`
-	Burst    *int64 `json:"burst"` // nil: none, the capacity is the rate's count
+	Name  string `json:"name"`
+	Rate  string `json:"rate"`
+	Burst *int64 `json:"burst"` // nil: none, the capacity is the rate's count
+	// Strategy is "token_bucket" or "fixed_window". Of a window Level is what it has
+	// room for, Capacity its count; HeldUntil, where it is full, and NextTokenAt,
+	// where something was counted in it, are its end.
 	Strategy string `json:"strategy"`
 	// Source is "declared" where the rate comes from a process, "override"
 	// where an operator set it.
@@ -59,6 +62,27 @@ const (
 // Limits lists the limits by name. Their levels are computed for now: looking
 // changes nothing.
 func (c *Client) Limits(ctx context.Context) ([]LimitInfo, error) {
+	read := c.buckets
+	if windows, err := c.windowed(ctx); err != nil {
+		return nil, err
+	} else if windows {
+		read = c.windows
+	}
+	out, err := read(ctx)
+	if err != nil {
+		return nil, err
+	}
+	lines, err := c.store.Lines(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for i := range out {
+		countWaiting(&out[i], lines)
+	}
+	return out, nil
+}
+
+func (c *Client) buckets(ctx context.Context) ([]LimitInfo, error) {
 	rows, err := c.store.Limits(ctx)
 	if err != nil {
 		return nil, err
@@ -67,42 +91,46 @@ func (c *Client) Limits(ctx context.Context) ([]LimitInfo, error) {
 	if err != nil {
 		return nil, err
 	}
-	lines, err := c.store.Lines(ctx)
-	if err != nil {
-		return nil, err
-	}
 	out := make([]LimitInfo, len(rows))
 	for i := range rows {
 		out[i] = newLimitInfo(&rows[i], now)
-		countWaiting(&out[i], lines)
 	}
 	return out, nil
 }
 
 // Limit returns one limit, or [ErrNotFound].
 func (c *Client) Limit(ctx context.Context, name string) (*LimitInfo, error) {
-	var row store.Limit
-	var found bool
-	if checkLimit(name) == nil { // else there is none
-		var err error
-		if row, found, err = c.store.Limit(ctx, name); err != nil {
-			return nil, err
-		}
+	if checkLimit(name) != nil {
+		return nil, limitFound(name, false, nil) // there is none
 	}
-	if !found {
-		return nil, limitFound(name, false, nil)
+	read := c.bucket
+	if windows, err := c.windowed(ctx); err != nil {
+		return nil, err
+	} else if windows {
+		read = c.window
 	}
-	now, err := c.store.Now(ctx)
-	if err != nil {
+	info, found, err := read(ctx, name)
+	if err := limitFound(name, found, err); err != nil {
 		return nil, err
 	}
-	info := newLimitInfo(&row, now)
 	lines, err := c.store.LinesOf(ctx, store.Covers{Tasks: info.Tasks, Queues: info.Queues})
 	if err != nil {
 		return nil, err
 	}
 	countWaiting(&info, lines)
 	return &info, nil
+}
+
+func (c *Client) bucket(ctx context.Context, name string) (info LimitInfo, found bool, err error) {
+	row, found, err := c.store.Limit(ctx, name)
+	if err != nil || !found {
+		return LimitInfo{}, false, err
+	}
+	now, err := c.store.Now(ctx)
+	if err != nil {
+		return LimitInfo{}, false, err
+	}
+	return newLimitInfo(&row, now), true, nil
 }
 
 // countWaiting sums up the jobs that wait in the lines a limit covers.
@@ -120,7 +148,7 @@ func countWaiting(l *LimitInfo, lines []store.LineStats) {
 // others.
 func newLimitInfo(row *store.Limit, now int64) LimitInfo {
 	info := LimitInfo{
-		Name: row.Name, Strategy: "token_bucket", Source: SourceDeclared,
+		Name: row.Name, Strategy: store.TokenBucket, Source: SourceDeclared,
 		Deferred: row.Deferred, Shed: row.Shed, Started: row.Started, Paused: row.Paused,
 	}
 	b, problem := row.Bucket()
@@ -147,17 +175,23 @@ func newLimitInfo(row *store.Limit, now int64) LimitInfo {
 	if at, ok := b.TimeOf(b.Tokens() + 1); ok {
 		info.NextTokenAt = wire.Time(at)
 	}
+	complete(&info, row.Covers, problem)
+	return info
+}
+
+// complete reads what the limit covers, and says what of its row could not be
+// read.
+func complete(l *LimitInfo, stored string, problem error) {
 	var covers store.Covers
-	if row.Covers != "" {
-		if err := json.Unmarshal([]byte(row.Covers), &covers); err != nil {
+	if stored != "" {
+		if err := json.Unmarshal([]byte(stored), &covers); err != nil {
 			problem = errors.Join(problem, fmt.Errorf("what it covers: %w", err))
 		}
 	}
-	info.Tasks, info.Queues = covers.Tasks, covers.Queues
+	l.Tasks, l.Queues = covers.Tasks, covers.Queues
 	if problem != nil {
-		info.Problem = problem.Error()
+		l.Problem = problem.Error()
 	}
-	return info
 }
 
 // tokens turns millionths into tokens: at most 10^15 of them, so that every

@@ -39,6 +39,8 @@ type look struct {
 	direct   int       // jobs that were started in a slot; those after them, ahead
 	deferred int       // jobs whose deferral was written
 	unjudged []outcome // whose breakers' rows could not be read
+
+	window *windowLook // what decides instead, under the fixed-window strategy
 }
 
 // lookLine is a line in a look.

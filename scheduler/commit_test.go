@@ -62,7 +62,7 @@ func TestAClaimThatWasNotCommittedCostsNothing(t *testing.T) {
 		"the commit never ran": func(f *storetest.Faults) { f.FailCommit(grant, 1) },
 	} {
 		t.Run(name, func(t *testing.T) {
-			each(t, func(t *testing.T, r *rig) {
+			eachStrategy(t, func(t *testing.T, r *rig) {
 				r.task("a", nil, scheduler.RateLimit("3/m"))
 				r.drain()
 				r.enqueue("a", numbered(5))
@@ -92,7 +92,7 @@ func TestAfterALostReplyToResultsNoneIsRepeated(t *testing.T) {
 		{name: "dead", statement: dead, do: always, failed: 4},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			each(t, func(t *testing.T, r *rig) {
+			eachStrategy(t, func(t *testing.T, r *rig) {
 				retries := 3
 				if c.failed > 0 {
 					retries = 0
@@ -119,7 +119,7 @@ func TestAfterALostReplyToResultsNoneIsRepeated(t *testing.T) {
 }
 
 func TestResultsThatWereNotWrittenAreWrittenLater(t *testing.T) {
-	each(t, func(t *testing.T, r *rig) {
+	eachStrategy(t, func(t *testing.T, r *rig) {
 		r.task("a", nil)
 		r.enqueue("a", numbered(4))
 		r.faults.Fail(done, 1)
@@ -132,7 +132,7 @@ func TestResultsThatWereNotWrittenAreWrittenLater(t *testing.T) {
 
 // An enqueue is repeated by itself under the same id, and answers the same.
 func TestAfterALostReplyToAnEnqueueThereIsOneJob(t *testing.T) {
-	each(t, func(t *testing.T, r *rig) {
+	eachStrategy(t, func(t *testing.T, r *rig) {
 		task := queue.Task[string]("a")
 		r.faults.LoseReply(insert, 1)
 		one, err := task.Enqueue(t.Context(), r.client, "one")
@@ -174,7 +174,7 @@ func TestAfterALostReplyToAnEnqueueThereIsOneJob(t *testing.T) {
 
 // The same while it serves: no Drain that gives up, a loop that goes on.
 func TestARunningSchedulerOutlivesLostRepliesAndErrors(t *testing.T) {
-	each(t, func(t *testing.T, r *rig) {
+	eachStrategy(t, func(t *testing.T, r *rig) {
 		r.task("a", nil, scheduler.RateLimit("1000/s"))
 		r.faults.LoseReply(grant, 1)
 		r.faults.LoseReply(done, 2)
@@ -202,7 +202,7 @@ func TestARunningSchedulerOutlivesLostRepliesAndErrors(t *testing.T) {
 }
 
 func TestADatabaseThatWasAwayIsUsedAgain(t *testing.T) {
-	each(t, func(t *testing.T, r *rig) {
+	eachStrategy(t, func(t *testing.T, r *rig) {
 		r.task("a", nil)
 		stop, ended := r.serve()
 		require.Eventually(t, func() bool { return len(r.tasks()) == 1 }, time.Minute, time.Millisecond)

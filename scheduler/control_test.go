@@ -111,7 +111,7 @@ func TestAJobThatIsNotStartedInTimeExpiresHeldOrNot(t *testing.T) {
 }
 
 func TestARetryDoesNotExpire(t *testing.T) {
-	each(t, func(t *testing.T, r *rig) {
+	eachStrategy(t, func(t *testing.T, r *rig) {
 		r.task("a", func(job *queue.Job[string]) error {
 			if job.Attempt == 1 {
 				return scheduler.RetryAfter(time.Hour)
@@ -128,7 +128,7 @@ func TestARetryDoesNotExpire(t *testing.T) {
 }
 
 func TestVerbsDecideWhatFollowsAnAttempt(t *testing.T) {
-	each(t, func(t *testing.T, r *rig) {
+	eachStrategy(t, func(t *testing.T, r *rig) {
 		r.task("later", func(job *queue.Job[string]) error {
 			if job.Attempt < 3 {
 				return scheduler.RetryAfter(10*time.Second, errors.New("busy"))

@@ -2,6 +2,9 @@ package scheduler
 
 import "time"
 
+// WakeAt is when there may be something to do, between two calls of Drain.
+func (s *Scheduler) WakeAt() time.Time { return s.wakeAt() }
+
 // Delivered is how many results handlers have delivered that the loop has not
 // taken yet.
 func (s *Scheduler) Delivered() int { return s.mail.waitingForTest() }

@@ -13,7 +13,7 @@ import (
 )
 
 func TestAJobOfAFarTimeKeepsNobodyAwake(t *testing.T) {
-	each(t, func(t *testing.T, r *rig) {
+	eachStrategy(t, func(t *testing.T, r *rig) {
 		r.task("a", nil)
 		r.enqueue("a", []string{"x"}, queue.At(time.Date(9999, 12, 31, 0, 0, 0, 0, time.UTC)))
 		r.at(0)
@@ -25,7 +25,7 @@ func TestAJobOfAFarTimeKeepsNobodyAwake(t *testing.T) {
 }
 
 func TestAnImpossibleHoldIsMended(t *testing.T) {
-	each(t, func(t *testing.T, r *rig) {
+	eachStrategy(t, func(t *testing.T, r *rig) {
 		r.task("a", nil, scheduler.RateLimit("2/s"))
 		r.at(0)
 		for _, until := range []int64{9e18, math.MaxInt64} {
@@ -46,7 +46,7 @@ func TestDamagedRowsOfJobsDoNotStopTheOthers(t *testing.T) {
 		"waiting under a lease":   `update weir_jobs set lease_until = 1`,
 	} {
 		t.Run(name, func(t *testing.T) {
-			each(t, func(t *testing.T, r *rig) {
+			eachStrategy(t, func(t *testing.T, r *rig) {
 				r.task("bad", nil)
 				r.task("good", nil)
 				r.enqueue("bad", []string{"bad"})

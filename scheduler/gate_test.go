@@ -136,7 +136,7 @@ func TestAnOpenBreakerMakesJobsWaitAndProbesDecide(t *testing.T) {
 // An attempt from before the breaker opened takes no probe's place, and its
 // end decides nothing.
 func TestOnlyProbesCountAsProbes(t *testing.T) {
-	each(t, func(t *testing.T, r *rig) {
+	eachStrategy(t, func(t *testing.T, r *rig) {
 		s := r.stuck("a", scheduler.MaxRetries(0), scheduler.Breaker{Failures: 1, Window: time.Minute, Open: 30 * time.Second, Probes: 2})
 		r.enqueue("a", numbered(2))
 		stop, done := r.serve()
@@ -295,7 +295,7 @@ func TestAnOpenBreakerShedsNothingWhereTheLimitIsDry(t *testing.T) {
 
 // A probe that never reports keeps the others back until its lease is over.
 func TestAProbeThatVanishesFreesItsPlace(t *testing.T) {
-	each(t, func(t *testing.T, r *rig) {
+	eachStrategy(t, func(t *testing.T, r *rig) {
 		r.task("a", always, scheduler.MaxRetries(0), scheduler.Breaker{Failures: 3, Window: time.Minute, Open: 30 * time.Second})
 		r.enqueue("a", numbered(4))
 		r.at(0)

@@ -21,7 +21,7 @@ const (
 )
 
 func TestAJobWhoseProcessVanishedComesBackAtItsOldPlace(t *testing.T) {
-	each(t, func(t *testing.T, r *rig) {
+	eachStrategy(t, func(t *testing.T, r *rig) {
 		r.task("a", nil, scheduler.RateLimit("1/m"))
 		r.drain()
 		first := r.enqueue("a", []string{"first"})[0]
@@ -59,7 +59,7 @@ func TestOutOfStartsALostLeaseIsADeadLetter(t *testing.T) {
 		{"one by the job", 9, []queue.EnqueueOption{queue.MaxRetries(1)}, 2},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			each(t, func(t *testing.T, r *rig) {
+			eachStrategy(t, func(t *testing.T, r *rig) {
 				r.task("a", nil, scheduler.MaxRetries(c.task))
 				r.task("other", nil)
 				r.drain()
@@ -132,7 +132,7 @@ func until[T any](r *rig, step time.Duration, ch <-chan T) (got T) {
 }
 
 func TestALateResultChangesNothingAndIsCounted(t *testing.T) {
-	each(t, func(t *testing.T, r *rig) {
+	eachStrategy(t, func(t *testing.T, r *rig) {
 		other := r.beside()
 		s := r.stuck("a")
 		other.task("a", func(*queue.Job[string]) error { return errAlways }, scheduler.MaxRetries(1))
@@ -160,7 +160,7 @@ func TestALateResultChangesNothingAndIsCounted(t *testing.T) {
 
 // The same where both runs are in one process.
 func TestBothRunsOfAJobMayBeInOneProcess(t *testing.T) {
-	each(t, func(t *testing.T, r *rig) {
+	eachStrategy(t, func(t *testing.T, r *rig) {
 		s := r.stuck("a")
 		r.task("wake", nil)
 		id := r.enqueue("a", []string{"x"})[0]
@@ -199,7 +199,7 @@ func TestALateResultIsNotTakenForTheSecondRuns(t *testing.T) {
 		{name: "as it succeeds", late: errAlways, atOnce: true, state: queue.StateCompleted, completed: 1 + 2 + 1, wantErrors: 1},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			each(t, func(t *testing.T, r *rig) {
+			eachStrategy(t, func(t *testing.T, r *rig) {
 				begun, lost := make(chan int), make(chan error, 9)
 				answers := map[int]chan error{1: make(chan error), 2: make(chan error)}
 				require.NoError(t, scheduler.Register(r.s, "a", func(ctx context.Context, job *queue.Job[string]) error {
@@ -266,7 +266,7 @@ func TestALateResultIsNotTakenForTheSecondRuns(t *testing.T) {
 }
 
 func TestALivingProcessKeepsItsJobsThroughMissedRenewals(t *testing.T) {
-	each(t, func(t *testing.T, r *rig) {
+	eachStrategy(t, func(t *testing.T, r *rig) {
 		const lease = 8 * time.Second
 		other := r.beside(scheduler.Lease(lease))
 		s := r.stuck("a")
@@ -306,7 +306,7 @@ func TestALivingProcessKeepsItsJobsThroughMissedRenewals(t *testing.T) {
 }
 
 func TestCancellingAPendingJobKeepsItFromStarting(t *testing.T) {
-	each(t, func(t *testing.T, r *rig) {
+	eachStrategy(t, func(t *testing.T, r *rig) {
 		r.task("a", nil, scheduler.RateLimit("1/m"))
 		ids := r.enqueue("a", []string{"1", "2", "3"})
 		delayed := r.enqueue("a", []string{"4"}, queue.Delay(time.Second))[0]
@@ -324,7 +324,7 @@ func TestCancellingAPendingJobKeepsItFromStarting(t *testing.T) {
 }
 
 func TestCancellingARunningJobCancelsItsHandler(t *testing.T) {
-	each(t, func(t *testing.T, r *rig) {
+	eachStrategy(t, func(t *testing.T, r *rig) {
 		s := r.stuck("a")
 		id := r.enqueue("a", []string{"x"})[0]
 		drained := r.aside()
@@ -344,7 +344,7 @@ func TestCancellingARunningJobCancelsItsHandler(t *testing.T) {
 // A process that was suspended between the grant and the hand-over does not
 // begin what may run elsewhere by now. The attempt is refunded, the token not.
 func TestWhatWasNeverHandedOverIsGivenBackUnspent(t *testing.T) {
-	each(t, func(t *testing.T, r *rig) {
+	eachStrategy(t, func(t *testing.T, r *rig) {
 		r.task("a", nil, scheduler.RateLimit("2/d"), scheduler.MaxRetries(0))
 		id := r.enqueue("a", []string{"x"})[0]
 		r.faults.Before(grant, 1, func() { r.clock.Advance(time.Minute) })
@@ -360,7 +360,7 @@ func TestWhatWasNeverHandedOverIsGivenBackUnspent(t *testing.T) {
 }
 
 func TestALeaseIsWhatTheOptionSays(t *testing.T) {
-	each(t, func(t *testing.T, r *rig) {
+	eachStrategy(t, func(t *testing.T, r *rig) {
 		s := r.stuck("a")
 		r.enqueue("a", []string{"x"})
 		drained := r.aside()

@@ -38,7 +38,7 @@ func TestAJobIsStartedOnceMoreThanItsMaxRetriesSay(t *testing.T) {
 		{"and its none is not unset", []scheduler.TaskOption{scheduler.MaxRetries(5)}, []queue.EnqueueOption{queue.MaxRetries(0)}, 1},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			each(t, func(t *testing.T, r *rig) {
+			eachStrategy(t, func(t *testing.T, r *rig) {
 				told := map[int]bool{}
 				r.task("a", func(job *queue.Job[string]) error {
 					told[job.MaxRetries] = true
@@ -100,7 +100,7 @@ func TestDeferralsBurnNoAttempts(t *testing.T) {
 }
 
 func TestARetryTakesItsPlaceAtTheEndOfItsBackOff(t *testing.T) {
-	each(t, func(t *testing.T, r *rig) {
+	eachStrategy(t, func(t *testing.T, r *rig) {
 		r.task("a", func(job *queue.Job[string]) error {
 			if job.Args == "fails" && job.Attempt == 1 {
 				return errAlways
@@ -218,7 +218,7 @@ func TestNoPathGoesRoundTheLimit(t *testing.T) {
 		}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			each(t, func(t *testing.T, r *rig) {
+			eachStrategy(t, func(t *testing.T, r *rig) {
 				r.task("a", nil, scheduler.RateLimit("5/m"))
 				r.drain()
 				c.arrive(t, r)
@@ -295,7 +295,7 @@ func TestAHandlerCannotTakeTheWorkerWithIt(t *testing.T) {
 		{"an error that is nothing", func(context.Context) error { return panickingIsError{} }, "nothing"},
 		{"bytes that are no text", func(context.Context) error { return errors.New("a\x00b\xffc\xc3(d\u2028") }, "a\uFFFDb\uFFFDc\uFFFD(d\u2028"},
 	}
-	each(t, func(t *testing.T, r *rig) {
+	eachStrategy(t, func(t *testing.T, r *rig) {
 		const slots, rounds = 4, 5
 		for _, w := range ways {
 			require.NoError(t, scheduler.Register(r.s, queue.Task[string](w.name),
@@ -341,7 +341,7 @@ func TestAHandlerCannotTakeTheWorkerWithIt(t *testing.T) {
 }
 
 func TestAfterPanicsEverySlotIsFree(t *testing.T) {
-	each(t, func(t *testing.T, r *rig) {
+	eachStrategy(t, func(t *testing.T, r *rig) {
 		const slots = 4
 		var now, most atomic.Int64
 		full := make(chan struct{})
@@ -379,7 +379,7 @@ func TestAfterPanicsEverySlotIsFree(t *testing.T) {
 }
 
 func TestALongErrorIsKeptBoundedAndOfManyErrorsTheLatest(t *testing.T) {
-	each(t, func(t *testing.T, r *rig) {
+	eachStrategy(t, func(t *testing.T, r *rig) {
 		r.task("a", func(job *queue.Job[string]) error {
 			if job.Attempt < 55 {
 				return fmt.Errorf("attempt %d", job.Attempt)
@@ -405,7 +405,7 @@ func TestALongErrorIsKeptBoundedAndOfManyErrorsTheLatest(t *testing.T) {
 
 // The timeout bounds an attempt, not the time in line.
 func TestATimeoutCountsRunningTimeOnly(t *testing.T) {
-	each(t, func(t *testing.T, r *rig) {
+	eachStrategy(t, func(t *testing.T, r *rig) {
 		r.task("a", nil, scheduler.RateLimit("1/m"), scheduler.Timeout(5*time.Second))
 		r.enqueue("a", numbered(5))
 		for m := range 5 {
@@ -417,7 +417,7 @@ func TestATimeoutCountsRunningTimeOnly(t *testing.T) {
 }
 
 func TestTheJobsOwnTimeoutWins(t *testing.T) {
-	each(t, func(t *testing.T, r *rig) {
+	eachStrategy(t, func(t *testing.T, r *rig) {
 		require.NoError(t, scheduler.Register(r.s, "a", func(ctx context.Context, job *queue.Job[string]) error {
 			<-ctx.Done()
 			require.ErrorIs(t, context.Cause(ctx), scheduler.ErrTimeout)
@@ -430,7 +430,7 @@ func TestTheJobsOwnTimeoutWins(t *testing.T) {
 }
 
 func TestArgumentsThatDoNotFitFailTheAttempt(t *testing.T) {
-	each(t, func(t *testing.T, r *rig) {
+	eachStrategy(t, func(t *testing.T, r *rig) {
 		r.task("a", nil, scheduler.MaxRetries(0))
 		receipt, err := r.client.Enqueue(t.Context(), queue.NewJob{Task: "a", Args: []byte(`{"not":"a string"}`)})
 		require.NoError(t, err)
@@ -483,7 +483,7 @@ func TestAUniqueJobThatIsDeferredStaysTheOnlyOne(t *testing.T) {
 }
 
 func TestJobsOfATaskThatNobodyServesWait(t *testing.T) {
-	each(t, func(t *testing.T, r *rig) {
+	eachStrategy(t, func(t *testing.T, r *rig) {
 		old := r.beside()
 		old.task("known", nil)
 		r.task("known", nil)

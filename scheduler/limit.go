@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/weirq/weir/bucket"
 	"github.com/weirq/weir/internal/store"
 	"github.com/weirq/weir/queue"
 )
@@ -23,6 +24,7 @@ type limit struct {
 	// changed: another rate is in force than before. A look brings the bucket to
 	// it at once, although nothing may wait: it is filled at the old one until then.
 	changed bool
+	window  *window // under the fixed-window strategy
 }
 
 func byName(a, b *limit) int { return strings.Compare(a.Name, b.Name) }
@@ -33,16 +35,19 @@ func (s *Scheduler) compileLimits() ([]*limit, error) {
 	var limits []*limit
 	var errs []error
 	for _, t := range s.tasks {
+		errs = append(errs, about(fmt.Sprintf("task %q", t.name), s.checkExcess(t)))
 		for _, own := range t.limits {
-			limits = append(limits, &limit{
+			l := &limit{
 				Declared: store.Declared{Name: own.name, Limit: own.limit, Tasks: []string{t.name}},
 				mode:     t.rate.mode,
-			})
+			}
+			errs = append(errs, about(fmt.Sprintf("task %q", t.name), s.compileWindow(l, limitConfig{rate: t.rate})))
+			limits = append(limits, l)
 		}
 	}
 	for _, c := range s.config.limits {
 		l, err := s.compileLimit(c)
-		errs = append(errs, err)
+		errs = append(errs, err, about(describeLimit(c.name), s.compileWindow(l, c)))
 		limits = append(limits, l)
 	}
 	slices.SortFunc(limits, byName)
@@ -51,13 +56,18 @@ func (s *Scheduler) compileLimits() ([]*limit, error) {
 			errs = append(errs, fmt.Errorf("%s is declared twice: keep one", describeLimit(limits[i].Name)))
 		}
 	}
+	errs = append(errs, s.checkNames(limits))
 	return limits, together(errs...)
 }
 
 func (s *Scheduler) compileLimit(c limitConfig) (*limit, error) {
 	var errs []error
-	l, err := c.rate.limit()
-	errs = append(errs, err)
+	var l bucket.Limit
+	if c.quota == nil {
+		var err error
+		l, err = c.rate.limit()
+		errs = append(errs, err)
+	}
 	if len(c.tasks)+len(c.queues) == 0 {
 		errs = append(errs, errors.New(`it covers nothing: name tasks or queues`))
 	}

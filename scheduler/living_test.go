@@ -16,7 +16,7 @@ import (
 // A machine that slept, or whose clock was set, wakes up with leases that all
 // look as if they had run out.
 func TestAStepOfTheClockTakesNoLivingJobAway(t *testing.T) {
-	each(t, func(t *testing.T, r *rig) {
+	eachStrategy(t, func(t *testing.T, r *rig) {
 		s := r.stuck("a", scheduler.MaxRetries(0))
 		id := r.enqueue("a", []string{"x"})[0]
 		stop, done := r.serve()
@@ -42,7 +42,7 @@ func TestAStepOfTheClockTakesNoLivingJobAway(t *testing.T) {
 }
 
 func TestACancelledJobsHandlerHearsOfItAtOnce(t *testing.T) {
-	each(t, func(t *testing.T, r *rig) {
+	eachStrategy(t, func(t *testing.T, r *rig) {
 		s := r.stuck("a", scheduler.Cap(1))
 		ids := r.enqueue("a", numbered(2))
 		stop, done := r.serve()
@@ -60,7 +60,7 @@ func TestACancelledJobsHandlerHearsOfItAtOnce(t *testing.T) {
 // A handler has done its work, and the database refuses to hear of it for longer
 // than the lease.
 func TestAFinishedJobWhoseResultCannotBeWrittenIsNotStartedAgain(t *testing.T) {
-	each(t, func(t *testing.T, r *rig) {
+	eachStrategy(t, func(t *testing.T, r *rig) {
 		r.task("a", nil, scheduler.MaxRetries(0))
 		other := r.beside()
 		other.task("a", nil, scheduler.MaxRetries(0))
@@ -82,7 +82,7 @@ func TestAFinishedJobWhoseResultCannotBeWrittenIsNotStartedAgain(t *testing.T) {
 
 // The first job of a line comes while its queue is paused.
 func TestALineThatIsNewUnderAPauseWaits(t *testing.T) {
-	each(t, func(t *testing.T, r *rig) {
+	eachStrategy(t, func(t *testing.T, r *rig) {
 		r.task("a", nil)
 		require.NoError(t, r.client.PauseQueue(t.Context(), "held"))
 		stop, done := r.serve()
@@ -118,7 +118,7 @@ func TestASweepThatCanTakeNothingDoesNotSpin(t *testing.T) {
 }
 
 func TestDrainAndRunDoNotGoTogether(t *testing.T) {
-	each(t, func(t *testing.T, r *rig) {
+	eachStrategy(t, func(t *testing.T, r *rig) {
 		s := r.stuck("a")
 		r.enqueue("a", []string{"x"})
 		stop, done := r.serve()

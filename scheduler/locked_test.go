@@ -49,3 +49,46 @@ func TestARowThatSomebodyKeepsLockedHoldsUpOnlyWhatNeedsIt(t *testing.T) {
 	require.Len(t, r.jobs(queue.StateCompleted), 7)
 	r.conserved(7)
 }
+
+// The same under fixed windows: with the row locked no window opens, and starts in
+// one that is open cannot be counted, which closes the limit.
+func TestAWindowThatSomebodyKeepsLockedHoldsUpOnlyWhatNeedsIt(t *testing.T) {
+	r := newRig(t, storetest.Postgres(t), clock.NewFake(epoch), windows)
+	r.task("a", nil, scheduler.RateLimit("10/s"))
+	r.task("b", nil)
+	r.drain()
+	raw := r.db.SQL(t)
+	lock := func() (release func()) {
+		tx, err := raw.BeginTx(t.Context(), nil)
+		require.NoError(t, err)
+		t.Cleanup(func() { _ = tx.Rollback() })
+		_, err = tx.ExecContext(t.Context(), `select 1 from weir_limits where name = 'task:a' for update`)
+		require.NoError(t, err)
+		return func() { require.NoError(t, tx.Rollback()) }
+	}
+	release := lock()
+	r.enqueue("a", numbered(2))
+	require.ErrorIs(t, r.s.Drain(t.Context()), store.ErrLocked)
+	r.enqueue("b", numbered(3))
+	r.at(100 * time.Millisecond)
+	require.Equal(t, 3, r.tally("b"))
+	require.Zero(t, r.tally("a"))
+	release()
+	r.at(time.Second)
+	require.Equal(t, 2, r.tally("a"))
+	require.Zero(t, r.s.Stats().Uncounted)
+
+	release = lock()
+	r.enqueue("a", numbered(5))
+	r.at(1500 * time.Millisecond)
+	require.Equal(t, 2+3, r.tally("a"))
+	require.EqualValues(t, 3, r.s.Stats().Uncounted)
+	require.EqualValues(t, 1, r.s.Stats().Closed)
+	r.enqueue("b", numbered(3))
+	r.at(1800 * time.Millisecond)
+	require.Equal(t, 6, r.tally("b"))
+	release()
+	r.at(3 * time.Second)
+	require.Equal(t, 2+5, r.tally("a"))
+	r.conserved(13)
+}

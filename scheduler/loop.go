@@ -157,9 +157,13 @@ func (s *Scheduler) step(ctx context.Context, starting bool) bool {
 		defer func() { s.share(s.clock.Now()) }()
 	}
 	sweep := starting && (due(s.dueAt, now) || due(s.leaseAt, now) || due(s.expiryAt, now))
-	k := s.plan(now, starting)
+	k, again, err := s.enter(ctx, s.plan(now, starting))
+	if err != nil {
+		s.failLimits(err)
+		return false
+	}
 	if len(s.results) == 0 && !sweep && k == nil {
-		return fired
+		return fired || again
 	}
 	if err := s.turn(ctx, k, sweep); err != nil {
 		s.fail("turn", err)
@@ -262,10 +266,13 @@ func (s *Scheduler) survey(ctx context.Context) error {
 		}
 	}
 	for _, l := range s.limits {
+		l.heldUntil = time.Time{}
+		if l.window != nil {
+			continue // a window holds by its end
+		}
 		if over := seen.Over[l.Name]; over != l.over {
 			l.over, l.changed = over, true
 		}
-		l.heldUntil = time.Time{}
 		if held := seen.Held[l.Name]; held <= seen.Now+longestHold(l.Declared.Limit) {
 			l.heldUntil = local(held, seen.Now, at)
 		} // else the row is damaged, or slower than declared: a look decides
@@ -360,11 +367,10 @@ func (s *Scheduler) outcomes(k *look) (gates []*gate) {
 // turn writes results and runs a look, in one transaction.
 func (s *Scheduler) turn(ctx context.Context, k *look, sweep bool) error {
 	req := store.TurnRequest{Results: s.results, Sweep: sweep, Lease: s.config.lease}
-	now := s.clock.Now()
-	req.SkipLocked, req.KeepLeases = now.Before(s.blocked.until), !due(s.leaseAt, now)
+	req.SkipLocked, req.KeepLeases = s.goesRound(), !due(s.leaseAt, s.clock.Now())
 	if k != nil {
 		req.Claim = int64(s.config.random() >> 1)
-		req.Admit, req.More = s.mindful(k), k.more
+		req.Admit, req.More = s.admission(k, &req), k.more
 		for _, l := range k.limits {
 			req.Limits = append(req.Limits, l.limit.Declared)
 		}
@@ -382,6 +388,10 @@ func (s *Scheduler) turn(ctx context.Context, k *look, sweep bool) error {
 			s.results[i].Repeated = true
 		}
 		jobs, lookErr := s.claimed(ctx, req.Claim)
+		if lookErr != nil {
+			s.unresolved(k, lookErr)
+		}
+		s.admitted(ctx, k, jobs, began)
 		s.ahead.add(s.hold(jobs, began)) //nolint:contextcheck // a stop cancels handlers later, by itself
 		s.handOut()
 		return errors.Join(err, lookErr)
@@ -404,6 +414,7 @@ func (s *Scheduler) turn(ctx context.Context, k *look, sweep bool) error {
 	s.results = nil
 	s.passedOver(k, out.Postponed)
 	s.tellOthers(ctx, written)
+	s.admitted(ctx, k, out.Started, out.At)
 	s.begun(k, s.hold(out.Started, out.At)) //nolint:contextcheck // as above
 	if sweep {
 		s.swept(out.Swept)
@@ -516,11 +527,7 @@ func (s *Scheduler) tell(l *lookLimit) {
 	if l.repaired {
 		s.log.Warn("limit_repaired", "limit", l.row.Name, "level", l.bucket.Level)
 	}
-	if l.ignored != l.limit.ignored {
-		if l.limit.ignored = l.ignored; l.ignored != "" {
-			s.log.Warn("limit_override_ignored", "limit", l.row.Name, "rate", l.ignored)
-		}
-	}
+	s.tellIgnored(l.limit, l.ignored)
 	if l.steppedBack {
 		s.log.Warn("clock_stepped_back", "limit", l.row.Name)
 	}
@@ -532,6 +539,16 @@ func (s *Scheduler) tell(l *lookLimit) {
 			l.limit.switched[old.String()] = struct{}{}
 			s.log.Info("limit_rate_changed", "limit", l.row.Name, "from", old.String(), "to", l.bucket.Limit.String())
 		}
+	}
+}
+
+// tellIgnored logs once that an override is no rate; "": it is one.
+func (s *Scheduler) tellIgnored(l *limit, override string) {
+	if override == l.ignored {
+		return
+	}
+	if l.ignored = override; override != "" {
+		s.log.Warn("limit_override_ignored", "limit", l.Name, "rate", override)
 	}
 }
 

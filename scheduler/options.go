@@ -73,6 +73,8 @@ type config struct {
 	limits      []limitConfig // of queues, and shared ones
 	middleware  []func(Handler) Handler
 	retention   time.Duration
+	strategy    StrategyName
+	refresh     time.Duration // 0: not given
 
 	deadRetention map[dlq.Kind]Keep
 }
@@ -83,6 +85,8 @@ type limitConfig struct {
 	rate   rateConfig
 	tasks  []string
 	queues []string
+	quota  *bucket.Quota // of WindowLimit, instead of the rate
+	exact  bool
 }
 
 // rateConfig is a rate as it was written, until all options are known.
@@ -244,13 +248,20 @@ func QueueLimit(name, rate string, opts ...LimitOption) Option {
 // job that it covers twice takes one token.
 func SharedLimit(name, rate string, opts ...LimitOption) Option {
 	return optionFunc(func(c *config) error {
-		for _, reserved := range []string{taskPrefix, elementPrefix, queuePrefix} {
-			if strings.HasPrefix(name, reserved) {
-				return fmt.Errorf("limit %q: names that begin with %q are Weir's own: choose another, as in \"stripe\"", name, reserved)
-			}
+		if err := checkSharedName(name); err != nil {
+			return err
 		}
 		return c.addLimit(limitConfig{name: name}, rate, opts)
 	})
+}
+
+func checkSharedName(name string) error {
+	for _, reserved := range []string{taskPrefix, elementPrefix, queuePrefix} {
+		if strings.HasPrefix(name, reserved) {
+			return fmt.Errorf("limit %q: names that begin with %q are Weir's own: choose another, as in \"stripe\"", name, reserved)
+		}
+	}
+	return nil
 }
 
 // Limits are named in the database by what they belong to.

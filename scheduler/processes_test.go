@@ -1,6 +1,7 @@
 package scheduler_test
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"encoding/json"
@@ -32,6 +33,10 @@ const childEnv = "WEIR_SCHEDULER_TEST_CHILD"
 type childConfig struct {
 	DSN, Ledger, Rate string
 	Log               string // what goes wrong, as it is logged; default: standard error
+
+	Strategy scheduler.StrategyName
+	DieAt    string // the statement before which it kills itself
+	Meet     string // a folder: after its first refresh with room it leaves a file "met.*", and waits for one named "go"
 }
 
 func runChild() int {
@@ -50,10 +55,22 @@ func runChild() int {
 func (c childConfig) run() error {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	defer stop()
-	client, err := queue.Open(ctx, c.DSN)
+	faults := &storetest.Faults{}
+	if c.DieAt != "" {
+		faults.Before(c.DieAt, 1, func() {
+			self, _ := os.FindProcess(os.Getpid())
+			_ = self.Kill()
+			select {}
+		})
+	}
+	if c.Meet != "" {
+		c.meet(faults)
+	}
+	opened, err := store.Open(ctx, c.DSN, store.Options{Migrate: true, Wrap: faults.Wrap})
 	if err != nil {
 		return err
 	}
+	client := queue.From(opened)
 	defer client.Close()
 	ledger, err := os.OpenFile(c.Ledger, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
 	if err != nil {
@@ -67,7 +84,8 @@ func (c childConfig) run() error {
 		}
 		defer log.Close()
 	}
-	s, err := scheduler.New(client, scheduler.Lease(time.Second), scheduler.Logger(slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelError}))))
+	s, err := scheduler.New(client, scheduler.Strategy(cmp.Or(c.Strategy, scheduler.TokenBucket)), scheduler.Lease(time.Second),
+		scheduler.Logger(slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelError}))))
 	if err != nil {
 		return err
 	}
@@ -79,6 +97,22 @@ func (c childConfig) run() error {
 		return err
 	}
 	return s.Run(ctx)
+}
+
+// meet waits between the first refresh and the claim.
+func (c childConfig) meet(faults *storetest.Faults) {
+	faults.Before(refresh, 1, func() {
+		faults.Before(beginTurn, 1, func() {
+			met, err := os.CreateTemp(c.Meet, "met.*")
+			if err != nil {
+				panic(err)
+			}
+			_ = met.Close()
+			for _, err = os.Stat(filepath.Join(c.Meet, "go")); err != nil; _, err = os.Stat(filepath.Join(c.Meet, "go")) {
+				time.Sleep(time.Millisecond) //nolint:forbidigo // the parent has no other way to tell
+			}
+		})
+	})
 }
 
 func startChild(t *testing.T, c childConfig) *exec.Cmd {

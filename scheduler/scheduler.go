@@ -1,6 +1,7 @@
 package scheduler
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/binary"
@@ -34,6 +35,8 @@ type Scheduler struct {
 	breakers  bool      // some gate has one
 	unjudged  []outcome // that breakers are still to be told of
 	counters  counters
+	lane      *lane // under the fixed-window strategy
+	process   store.Process
 
 	mu      sync.Mutex // guards started and stopped
 	started bool
@@ -57,6 +60,9 @@ type Scheduler struct {
 	pulse    pulse
 	paused   map[string]struct{} // queues, as of the last survey
 
+	joinAt time.Time   // when this process is to say again that it runs jobs
+	quit   func(error) // ends the run, and is what it returns
+
 	mail        mail
 	renewNow    chan struct{} // holds one ring: somebody's job may be lost
 	held        heldJobs
@@ -76,8 +82,9 @@ func New(client *queue.Client, opts ...Option) (*Scheduler, error) {
 		config: config{
 			concurrency: DefaultConcurrency, lease: DefaultLease, grace: DefaultShutdownGrace,
 			retention: DefaultRetention, logger: slog.Default(), random: randomNumber,
+			strategy: TokenBucket,
 		},
-		store: client.Store(), prepare: client.Prepare,
+		store: client.Store(), prepare: client.Prepare, process: newProcess(),
 		tasks: map[string]*task{}, schedules: map[string]*schedule{},
 		lines: map[store.Line]*line{}, latest: map[int64]*heldJob{},
 	}
@@ -90,6 +97,9 @@ func New(client *queue.Client, opts ...Option) (*Scheduler, error) {
 		return nil, err
 	}
 	s.log = s.config.logger
+	if s.config.strategy == FixedWindow {
+		s.lane = &lane{interval: cmp.Or(s.config.refresh, DefaultRefreshInterval)}
+	}
 	return s, nil
 }
 
@@ -146,10 +156,11 @@ func (s *Scheduler) Validate() error {
 func (s *Scheduler) Run(ctx context.Context) error {
 	if err := s.begin(ctx); err != nil {
 		if ctx.Err() != nil {
-			return nil //nolint:nilerr // stopped before it began
+			return nil // stopped before it began
 		}
 		return err
 	}
+	defer s.leave(ctx)
 	return s.serve(ctx, s.loop)
 }
 
@@ -160,6 +171,9 @@ func (s *Scheduler) Run(ctx context.Context) error {
 func (s *Scheduler) Drain(ctx context.Context) error {
 	if err := s.begin(ctx); err != nil && !errors.Is(err, ErrRunning) {
 		return err
+	}
+	if err := s.join(ctx); err != nil {
+		return fmt.Errorf("scheduler: %w", err)
 	}
 	return s.serve(ctx, func(ctx context.Context) error {
 		if err := s.retryDead(ctx); err != nil {
@@ -194,7 +208,10 @@ func (s *Scheduler) begin(ctx context.Context) error {
 	}
 	s.limits, s.gates = limits, s.compileGates()
 	s.breakers = slices.ContainsFunc(s.gates, func(g *gate) bool { return g.breaker.Failures > 0 })
-	if err := s.store.Register(ctx, rows, declared(limits)); err != nil {
+	if err := s.join(ctx); err != nil {
+		return fmt.Errorf("scheduler: %w", err)
+	}
+	if err := s.declare(ctx, rows); err != nil {
 		return fmt.Errorf("scheduler: %w", err)
 	}
 	if kind := s.store.Remote(); kind != "" {
@@ -208,6 +225,17 @@ func (s *Scheduler) begin(ctx context.Context) error {
 	}
 	s.started = true
 	return nil
+}
+
+// declare stores what this process runs and which limits it enforces.
+func (s *Scheduler) declare(ctx context.Context, tasks []store.Task) error {
+	if s.lane == nil {
+		return s.store.Register(ctx, tasks, declared(s.limits))
+	}
+	if err := s.store.Register(ctx, tasks, nil); err != nil {
+		return err
+	}
+	return s.store.DeclareQuotas(ctx, quotas(s.limits))
 }
 
 func declared(limits []*limit) []store.Declared {
@@ -226,16 +254,23 @@ func (s *Scheduler) serve(ctx context.Context, loop func(context.Context) error)
 	}
 	defer s.setServing(false)
 	defer s.store.OnWake(s.news)()
+	ctx, quit := context.WithCancelCause(ctx)
+	defer quit(nil)
+	s.quit = func(err error) { quit(quitError{err}) }
 	var beside sync.WaitGroup
 	renewing, stop := context.WithCancel(context.WithoutCancel(ctx))
 	beside.Go(func() { s.renewLeases(renewing) })
 	beside.Go(func() { s.keep(renewing) })
 	beside.Go(func() { s.keepRetrying(renewing) })
 	beside.Go(func() { s.store.Watch(renewing, s.heard) })
+	beside.Go(func() { s.stayJoined(renewing) })
 	beside.Go(func() { s.keepWAL(renewing) })
 	err := loop(ctx)
 	stop()
 	beside.Wait()
+	if q, ok := errors.AsType[quitError](context.Cause(ctx)); ok {
+		return fmt.Errorf("scheduler: %w", q.error)
+	}
 	return err
 }
 
@@ -258,3 +293,6 @@ func (s *Scheduler) news(w store.Wake) {
 	}
 	s.mail.arrive(w)
 }
+
+// quitError is why a run ends by itself.
+type quitError struct{ error }

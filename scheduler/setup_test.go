@@ -1,6 +1,7 @@
 package scheduler_test
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -41,6 +42,8 @@ type rig struct {
 	client *queue.Client
 	dead   *dlq.Letters
 	s      *scheduler.Scheduler
+	// strategy is that of schedulers that are given no other.
+	strategy scheduler.StrategyName
 
 	mu     sync.Mutex
 	starts []start
@@ -73,6 +76,20 @@ func eachAlone(t *testing.T, do func(*testing.T, *rig), opts ...scheduler.Option
 	})
 }
 
+// eachStrategy runs do under both strategies on both databases: what it shows does
+// not depend on how limits let jobs start.
+func eachStrategy(t *testing.T, do func(*testing.T, *rig), opts ...scheduler.Option) {
+	t.Helper()
+	for _, name := range []scheduler.StrategyName{scheduler.TokenBucket, scheduler.FixedWindow} {
+		t.Run(string(name), func(t *testing.T) {
+			each(t, func(t *testing.T, r *rig) {
+				r.strategy = name
+				do(t, r)
+			}, append(slices.Clone(opts), scheduler.Strategy(name))...)
+		})
+	}
+}
+
 func newRig(t *testing.T, db storetest.Database, c *clock.Fake, opts ...scheduler.Option) *rig {
 	t.Helper()
 	r := &rig{t: t, db: db, faults: &storetest.Faults{}, clock: c}
@@ -86,7 +103,7 @@ func newRig(t *testing.T, db storetest.Database, c *clock.Fake, opts ...schedule
 func (r *rig) scheduler(opts ...scheduler.Option) *scheduler.Scheduler {
 	r.t.Helper()
 	s, err := scheduler.New(r.client, append([]scheduler.Option{
-		scheduler.Concurrency(2000), scheduler.Logger(slog.New(slog.DiscardHandler)),
+		scheduler.Concurrency(2000), scheduler.Logger(slog.New(slog.DiscardHandler)), scheduler.Strategy(cmp.Or(r.strategy, scheduler.TokenBucket)),
 	}, opts...)...)
 	require.NoError(r.t, err)
 	return s
@@ -95,7 +112,7 @@ func (r *rig) scheduler(opts ...scheduler.Option) *scheduler.Scheduler {
 // beside is another process on the same database, under the same clock.
 func (r *rig) beside(opts ...scheduler.Option) *rig {
 	r.t.Helper()
-	return newRig(r.t, r.db, r.clock, opts...)
+	return newRig(r.t, r.db, r.clock, append([]scheduler.Option{scheduler.Strategy(cmp.Or(r.strategy, scheduler.TokenBucket))}, opts...)...)
 }
 
 // again is what a restart makes of the rig: a scheduler that has registered

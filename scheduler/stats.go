@@ -15,11 +15,21 @@ type Stats struct {
 	Unseen    int64 `json:"unseen"`  // events that a slow subscriber missed
 	Looks     int64 `json:"looks"`   // turns at the database
 	Running   int64 `json:"running"`
-	Free      int64 `json:"free"` // handler slots
+
+	// Under the fixed-window strategy.
+	Refreshes  int64 `json:"refreshes"`  // reads of the limits
+	Rolls      int64 `json:"rolls"`      // windows opened here
+	Admissions int64 `json:"admissions"` // starts that limits cover
+	Uncounted  int64 `json:"uncounted"`  // of those, by limit, what a counter did not record
+	Closed     int64 `json:"closed"`     // limits closed because of that
+	Reopened   int64 `json:"reopened"`
+
+	Free int64 `json:"free"` // handler slots
 }
 
 type counters struct {
 	started, completed, retried, failed, deferred, shed, refused, unseen, looks, running atomic.Int64
+	refreshes, rolls, admissions, uncounted, closed, reopened                            atomic.Int64
 }
 
 // Stats may be called at any time.
@@ -29,6 +39,8 @@ func (s *Scheduler) Stats() Stats {
 	return Stats{
 		Started: c.started.Load(), Completed: c.completed.Load(), Retried: c.retried.Load(), Failed: c.failed.Load(),
 		Deferred: c.deferred.Load(), Shed: c.shed.Load(), Refused: c.refused.Load(), Unseen: c.unseen.Load(), Looks: c.looks.Load(),
+		Refreshes: c.refreshes.Load(), Rolls: c.rolls.Load(), Admissions: c.admissions.Load(),
+		Uncounted: c.uncounted.Load(), Closed: c.closed.Load(), Reopened: c.reopened.Load(),
 		Running: running, Free: int64(s.config.concurrency) - running,
 	}
 }

@@ -25,7 +25,7 @@ func (r *rig) serve() (stop context.CancelFunc, done <-chan error) {
 }
 
 func TestAStopLetsHandlersFinishWithinTheGrace(t *testing.T) {
-	each(t, func(t *testing.T, r *rig) {
+	eachStrategy(t, func(t *testing.T, r *rig) {
 		s := r.stuck("a", scheduler.RateLimit("2/h"))
 		ids := r.enqueue("a", numbered(5))
 		stop, done := r.serve()
@@ -46,7 +46,7 @@ func TestAStopLetsHandlersFinishWithinTheGrace(t *testing.T) {
 
 // The attempt counts, but not against max_retries.
 func TestAtTheEndOfTheGraceHandlersAreCancelledAndTheirJobsGoBack(t *testing.T) {
-	each(t, func(t *testing.T, r *rig) {
+	eachStrategy(t, func(t *testing.T, r *rig) {
 		var id string
 		for n := 1; n <= 6; n++ {
 			r.again(scheduler.ShutdownGrace(10 * time.Second))
@@ -81,7 +81,7 @@ func TestAtTheEndOfTheGraceHandlersAreCancelledAndTheirJobsGoBack(t *testing.T) 
 }
 
 func TestWhatWasCutOffByAStopHasAllItsRetriesLeft(t *testing.T) {
-	each(t, func(t *testing.T, r *rig) {
+	eachStrategy(t, func(t *testing.T, r *rig) {
 		r.again(scheduler.ShutdownGrace(0))
 		s := r.stuck("a", scheduler.MaxRetries(1))
 		id := r.enqueue("a", []string{"x"})[0]
@@ -105,7 +105,7 @@ func TestWhatWasCutOffByAStopHasAllItsRetriesLeft(t *testing.T) {
 
 // A handler that succeeds although it was cancelled has succeeded.
 func TestAHandlerThatSucceedsAfterItWasCancelledHasCompletedItsJob(t *testing.T) {
-	each(t, func(t *testing.T, r *rig) {
+	eachStrategy(t, func(t *testing.T, r *rig) {
 		r.again(scheduler.ShutdownGrace(0))
 		s := r.stuck("a")
 		id := r.enqueue("a", []string{"x"})[0]
@@ -120,7 +120,7 @@ func TestAHandlerThatSucceedsAfterItWasCancelledHasCompletedItsJob(t *testing.T)
 }
 
 func TestAStopDoesNotWaitForAHandlerThatIgnoresIt(t *testing.T) {
-	each(t, func(t *testing.T, r *rig) {
+	eachStrategy(t, func(t *testing.T, r *rig) {
 		r.again(scheduler.ShutdownGrace(time.Second))
 		s := r.stuck("a")
 		good := r.stuck("good")
@@ -208,7 +208,7 @@ func TestAStopAtAnyMomentLosesAndRepeatsNothing(t *testing.T) {
 }
 
 func TestARunThatIsStoppedBeforeItBeginsDoesNothing(t *testing.T) {
-	each(t, func(t *testing.T, r *rig) {
+	eachStrategy(t, func(t *testing.T, r *rig) {
 		r.task("a", nil)
 		r.enqueue("a", numbered(3))
 		ctx, stop := context.WithCancel(t.Context())

@@ -54,6 +54,9 @@ func (s *Scheduler) fail(doing string, err error) {
 	}
 	t.err, t.until = err, now.Add(t.pause)
 	s.surveyAt = time.Time{} // afterwards nothing that is remembered is sure
+	if s.lane != nil {
+		s.lane.readAt = time.Time{}
+	}
 	if errors.Is(err, store.ErrLocked) {
 		s.goRound()
 	}
@@ -94,6 +97,9 @@ func (s *Scheduler) goRound() {
 	s.blocked.until, s.blocked.told = s.clock.Now().Add(skipLockedFor), false
 }
 
+// goesRound tells whether rows that other sessions have locked are passed over.
+func (s *Scheduler) goesRound() bool { return s.clock.Now().Before(s.blocked.until) }
+
 // passedOver notes what a turn left out, and returns the results to be written
 // later.
 func (s *Scheduler) passedOver(k *look, postponed []store.Result) {
@@ -113,6 +119,9 @@ func (s *Scheduler) passedOver(k *look, postponed []store.Result) {
 			if g.row.Busy {
 				names = append(names, g.name)
 			}
+		}
+		if k.window != nil {
+			names = append(names, k.window.busy...)
 		}
 	}
 	if len(names)+len(postponed) > 0 && !b.told {

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/weirq/weir/bucket"
 	"github.com/weirq/weir/internal/config"
 	"github.com/weirq/weir/scheduler"
 )
@@ -37,7 +36,7 @@ type announcedLimit struct {
 	Tasks  []string `json:"tasks"`
 	Queues []string `json:"queues"`
 
-	limit bucket.Limit
+	text string // rate and burst
 }
 
 type announcedSchedule struct {
@@ -65,7 +64,7 @@ func (s *server) announce(sched *scheduler.Scheduler) error {
 	rows = rows[:0]
 	for _, l := range an.Limits {
 		if !strings.HasPrefix(l.Name, "task:") && !strings.HasPrefix(l.Name, "task@") { // those stand with their tasks
-			rows = append(rows, []string{l.Name, l.limit.String(), covers(l)})
+			rows = append(rows, []string{l.Name, l.text, covers(l)})
 		}
 	}
 	if len(rows) > 0 {
@@ -103,9 +102,9 @@ func (s *server) announcement(sched *scheduler.Scheduler) announcement {
 		an.Tasks = append(an.Tasks, newAnnouncedTask(t, written[t.Name]))
 	}
 	for _, b := range s.file.Budgets() {
-		l := announcedLimit{Name: b.Name, Rate: b.Limit.Rate.String(), Tasks: nonNil(b.Tasks), Queues: nonNil(b.Queues), limit: b.Limit}
+		l := announcedLimit{Name: b.Name, Rate: b.String(), Tasks: nonNil(b.Tasks), Queues: nonNil(b.Queues), text: b.String()}
 		if b.Limit.Burst > 0 {
-			l.Burst = &b.Limit.Burst
+			l.Rate, l.Burst = b.Limit.Rate.String(), &b.Limit.Burst
 		}
 		an.Limits = append(an.Limits, l)
 	}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"time"
 
@@ -19,22 +20,31 @@ const checkLateness = 2 * time.Millisecond
 
 func (a *app) check() *cobra.Command {
 	var strict bool
+	var workers int64
 	cmd := &cobra.Command{
 		Use: "check [FILE...]", Short: "Validate configuration files, without a database",
 		Long: `Validates configuration files, named by -c or as arguments, without a database.
 Each finding has a stable code, a place and a mend. For each limit it prints
 the bound that it keeps, and the share of its rate that starts while more work
 waits than it lets pass, if each look comes 2 ms late; for each schedule its
-next three ticks, those of an interval as if it were first declared now.`,
+next three ticks, those of an interval as if it were first declared now.
+
+Of fixed windows it prints how many starts one window can have, and any interval
+as long as one, if --workers processes claim under the limit, and which limit
+keeps either at N. U is the number of times rate_limit_uncounted was logged.`,
 	}
 	cmd.RunE = func(cmd *cobra.Command, more []string) error {
 		files := append(append([]string{}, a.files...), more...)
 		if len(files) == 0 {
 			return wrong(cmd, "name a file, as in: weir check -c weir.yaml")
 		}
-		return a.checkFiles(files, strict)
+		if cmd.Flags().Changed("workers") && (workers < 1 || workers > maxWorkers) {
+			return wrong(cmd, "--workers %d: use 1 to %d", workers, int64(maxWorkers))
+		}
+		return a.checkFiles(files, strict, workers)
 	}
 	cmd.Flags().BoolVar(&strict, "strict", false, "warnings are failures too")
+	cmd.Flags().Int64Var(&workers, "workers", 0, "`W` processes claim under fixed windows, each worker process one")
 	return cmd
 }
 
@@ -44,6 +54,7 @@ type checked struct {
 	OK        bool            `json:"ok"`
 	Findings  []checkFinding  `json:"findings"`
 	Limits    []checkLimit    `json:"limits"`
+	Windows   []checkWindow   `json:"windows,omitempty"` // instead of limits, of fixed windows
 	Schedules []checkSchedule `json:"schedules"`
 }
 
@@ -89,11 +100,22 @@ const (
 	severityWarning = "warning"
 )
 
-func (a *app) checkFiles(files []string, strict bool) error {
-	all := make([]checked, 0, len(files))
+func (a *app) checkFiles(paths []string, strict bool, workers int64) error {
+	all := make([]checked, 0, len(paths))
+	var files []*config.File
+	for _, path := range paths {
+		c, f := a.checkFile(path, workers)
+		if f != nil && !slices.ContainsFunc(files, func(other *config.File) bool { return other.Path == path }) {
+			files = append(files, f)
+		}
+		all = append(all, c)
+	}
+	apart, odd := config.Across(files)
 	faults, warnings := 0, 0
-	for _, path := range files {
-		c := a.checkFile(path)
+	for i := range all {
+		c := &all[i]
+		c.addOwn(severityError, apart)
+		c.addOwn(severityWarning, odd)
 		for _, f := range c.Findings {
 			if f.Severity == severityError {
 				faults++
@@ -101,7 +123,6 @@ func (a *app) checkFiles(files []string, strict bool) error {
 				warnings++
 			}
 		}
-		all = append(all, c)
 	}
 	if err := a.printChecked(all, faults, warnings); err != nil {
 		return err
@@ -112,7 +133,7 @@ func (a *app) checkFiles(files []string, strict bool) error {
 	return nil
 }
 
-func (a *app) checkFile(path string) checked {
+func (a *app) checkFile(path string, workers int64) (checked, *config.File) {
 	c := checked{File: path, OK: true, Findings: []checkFinding{}, Limits: []checkLimit{}, Schedules: []checkSchedule{}}
 	f, err := config.Load(path)
 	if err != nil {
@@ -120,16 +141,31 @@ func (a *app) checkFile(path string) checked {
 		if fe, ok := errors.AsType[*config.FileError](err); ok {
 			c.add(severityError, fe.Findings)
 		}
-		return c
+		return c, nil
 	}
 	c.add(severityWarning, f.Warnings())
+	c.add(severityWarning, f.ForWorkers(workers))
 	for _, b := range f.Budgets() {
-		c.Limits = append(c.Limits, newCheckLimit(b))
+		if b.Windowed() {
+			c.Windows = append(c.Windows, newCheckWindow(b, workers))
+		} else {
+			c.Limits = append(c.Limits, newCheckLimit(b))
+		}
 	}
 	for i := range f.Schedules {
 		c.Schedules = append(c.Schedules, newCheckSchedule(&f.Schedules[i], a.clock.Now()))
 	}
-	return c
+	return c, f
+}
+
+// addOwn adds those of the findings that are about the file.
+func (c *checked) addOwn(severity string, findings []config.Finding) {
+	for _, f := range findings {
+		if f.Place.File == c.File {
+			c.OK = c.OK && severity != severityError
+			c.add(severity, []config.Finding{f})
+		}
+	}
 }
 
 func (c *checked) add(severity string, findings []config.Finding) {
@@ -204,6 +240,7 @@ func (a *app) printChecked(all []checked, faults, warnings int) error {
 }
 
 func (a *app) checkTables(c *checked) {
+	a.printWindows(c.Windows)
 	if len(c.Limits) > 0 {
 		rows := make([][]string, 0, len(c.Limits))
 		for _, l := range c.Limits {

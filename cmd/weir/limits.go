@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/weirq/weir/queue"
+	"github.com/weirq/weir/scheduler"
 )
 
 func (a *app) limitsList() *cobra.Command {
@@ -55,6 +56,9 @@ func rateAndBurst(l *queue.LimitInfo) string {
 func level(l *queue.LimitInfo) string {
 	return decimal(l.Level) + " of " + decimal(l.Capacity)
 }
+
+// room is what a window has left.
+func room(l *queue.LimitInfo) string { return level(l) + " left" }
 
 // decimal writes tokens with at most two decimals.
 func decimal(v float64) string {
@@ -114,9 +118,15 @@ func (a *app) limitFields(l *queue.LimitInfo) {
 	if held == "" {
 		held = "no"
 	}
-	next := a.at(l.NextTokenAt)
-	if next == "" {
-		next = "the bucket is full"
+	level, next := level(l), [2]string{"next token", a.at(l.NextTokenAt)}
+	switch {
+	case l.Strategy == string(scheduler.FixedWindow):
+		level, next = room(l), [2]string{"next window", a.at(l.NextTokenAt)}
+		if next[1] == "" {
+			next[1] = "at the next start"
+		}
+	case next[1] == "":
+		next[1] = "the bucket is full"
 	}
 	override := a.at(l.OverrideUntil)
 	if override == "" && l.Source == queue.SourceOverride {
@@ -131,9 +141,9 @@ func (a *app) limitFields(l *queue.LimitInfo) {
 		[2]string{"override reason", l.OverrideReason},
 		[2]string{"tasks", strings.Join(l.Tasks, ", ")},
 		[2]string{"queues", strings.Join(l.Queues, ", ")},
-		[2]string{"level", level(l)},
+		[2]string{"level", level},
 		[2]string{"held until", held},
-		[2]string{"next token", next},
+		next,
 		[2]string{"paused", yes(l.Paused)},
 		[2]string{"waiting", capped(l.Waiting, l.WaitingCapped)},
 		[2]string{"started", number(l.Started)},

@@ -18,10 +18,20 @@ import (
 type Budget struct {
 	Name   string // as in the database: "task:send_email", "task@m:resize", "queue:emails", "stripe"
 	Limit  bucket.Limit
+	Quota  bucket.Quota // under the fixed-window strategy; what belongs to a bucket is zero then
+	Exact  bool
 	Hold   time.Duration // how long it is held when it runs dry under a backlog
 	Tasks  []string
 	Queues []string
 	Place  Place // of the rate
+}
+
+// String is the limit as people write it.
+func (b Budget) String() string {
+	if b.Windowed() {
+		return b.Quota.String()
+	}
+	return b.Limit.String()
 }
 
 // Share is which part of the rate starts under a standing backlog, 0 to 1, if
@@ -32,9 +42,16 @@ func (b Budget) Share(lateness time.Duration) float64 { return b.Limit.Share(b.H
 func (f *File) Budgets() []Budget {
 	var out []Budget
 	add := func(name string, r Rate, tasks, queues []string) {
-		if !r.IsZero() {
-			out = append(out, Budget{name, r.Limit, r.hold(), tasks, queues, r.Place})
+		b := Budget{Name: name, Tasks: tasks, Queues: queues, Place: r.Place}
+		switch {
+		case r.IsZero():
+			return
+		case r.Windowed():
+			b.Quota = r.Quota
+		default:
+			b.Limit, b.Hold = r.Limit, r.hold()
 		}
+		out = append(out, b)
 	}
 	for i := range f.Tasks {
 		t := &f.Tasks[i]
@@ -52,6 +69,9 @@ func (f *File) Budgets() []Budget {
 	for i := range f.Limits {
 		l := &f.Limits[i]
 		add(l.Name, l.Rate, l.Tasks, l.Queues)
+		if n := len(out); n > 0 && !l.Rate.IsZero() {
+			out[n-1].Exact = l.Exact
+		}
 	}
 	return out
 }
@@ -80,6 +100,7 @@ func (f *File) Warnings() []Finding {
 	for i := range f.Limits {
 		out = append(out, f.Limits[i].namedTwice()...)
 	}
+	out = append(out, f.alikeNames()...)
 	inOrder(out)
 	return out
 }

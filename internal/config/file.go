@@ -14,11 +14,13 @@ import (
 // A File is what a configuration file says. What it leaves out is zero, and
 // has the default of the scheduler.
 type File struct {
-	Path          string // as it was given
-	Dir           string // its folder, absolute: relative paths count from it
-	Database      string // a DSN; a relative path is made absolute
-	Migrate       string // "auto" or "check"
-	Listen        string // read and not used by this version
+	Path          string                 // as it was given
+	Dir           string                 // its folder, absolute: relative paths count from it
+	Database      string                 // a DSN; a relative path is made absolute
+	Migrate       string                 // "auto" or "check"
+	Listen        string                 // read and not used by this version
+	Strategy      scheduler.StrategyName // "": not given
+	Refresh       time.Duration          // for how long what was read of the limits serves; 0: not given
 	Concurrency   int
 	Lease         time.Duration
 	ShutdownGrace *time.Duration // 0 is a grace of its own
@@ -86,6 +88,7 @@ type Limit struct {
 	Name   string
 	Place  Place
 	Rate   Rate
+	Exact  bool
 	Tasks  []string
 	Queues []string
 }
@@ -142,7 +145,8 @@ func (r *reader) readFile(f *File, root *node) {
 	if text, n, ok := s.text("listen", "an address, as in 127.0.0.1:8377"); ok {
 		f.Listen, f.listenAt = text, s.place(n.position, "listen")
 	}
-	s.strategy()
+	f.Strategy = s.strategy()
+	f.Refresh = s.refreshInterval()
 	if n, _, ok := s.whole("concurrency", BadNumber, 1, maxConcurrency); ok {
 		f.Concurrency = int(n)
 	}
@@ -155,6 +159,7 @@ func (r *reader) readFile(f *File, root *node) {
 	f.Queues = s.queues()
 	f.Limits = s.limits(f)
 	f.Schedules = s.schedules(f)
+	r.tellApart(f)
 	s.end()
 }
 
@@ -176,15 +181,16 @@ func (s *section) named(key, kind string, read func(path string, e entry)) {
 	}
 }
 
-func (s *section) strategy() {
-	value, n, ok := s.text("strategy", `"token_bucket"`)
-	switch {
-	case !ok || value == "token_bucket":
-	case value == "fixed_window":
-		s.fault(NotServed, n.position, "strategy", `strategy "fixed_window" is not served by this version yet`, "remove it")
-	default:
-		s.fault(BadStrategy, n.position, "strategy", "strategy "+quote(value), `use "token_bucket", or leave it out`)
+// strategy reads the file's strategy, on which depends what its limits may say.
+func (s *section) strategy() scheduler.StrategyName {
+	const want = `"token_bucket" (the default) or "fixed_window"`
+	value, n, ok := s.text("strategy", want)
+	name := scheduler.StrategyName(value)
+	if ok && name != scheduler.TokenBucket && name != scheduler.FixedWindow {
+		s.fault(BadStrategy, n.position, "strategy", "strategy "+quote(value), "use "+want)
 	}
+	s.windows = name == scheduler.FixedWindow
+	return name
 }
 
 func (s *section) migrate() string {
@@ -226,8 +232,11 @@ func (f *File) Runs() bool {
 }
 
 func (r Rate) String() string {
-	if r.IsZero() {
+	switch {
+	case r.IsZero():
 		return ""
+	case r.Windowed():
+		return r.Quota.String()
 	}
 	return r.Limit.String()
 }

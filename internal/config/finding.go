@@ -58,6 +58,15 @@ const (
 	CoversNone   Code = "W143"
 )
 
+// Faults under a strategy.
+const (
+	OtherStrategy   Code = "W151" // a key or a value that belongs to the other one
+	BadPeriod       Code = "W152" // of a window
+	BadCount        Code = "W153" // of a window: it is whole
+	SameButCase     Code = "W154" // two limits whose names differ only by case
+	MixedStrategies Code = "W155" // several files on one database, with two strategies
+)
+
 // Warnings: the file works, but hardly as it was meant to.
 const (
 	NarrowBurst Code = "W201" // ordinary delays cost a good part of the rate
@@ -68,6 +77,14 @@ const (
 	NothingRuns Code = "W206" // serve would have nothing to do
 	NoFolder    Code = "W207" // the database's folder is not there
 	Ignored     Code = "W208" // a key that this version reads and does not use
+)
+
+// Warnings under the fixed-window strategy.
+const (
+	OtherPeriod Code = "W211" // a limit of the same name has another period in another file on the same database
+	OtherCount  Code = "W212" // ... has another count
+	AlikeNames  Code = "W213" // two names differ only by case or accents
+	ManyWorkers Code = "W214" // the number of workers is a good part of the limit
 )
 
 // A Place is where in a file something stands.

@@ -42,6 +42,7 @@ func (r *reader) limit(path string, e entry, f *File) Limit {
 		"on_excess":  "it belongs to a task: whatever limit refuses a job, its task says what happens to it",
 		"task":       `write a list, as in tasks: [one, two]`,
 		"queue":      `write a list, as in queues: [one, two]`,
+		"strategy":   "it is the whole file's: write it outside of tasks, queues and limits",
 	}
 	whose := "limit " + quote(e.key)
 	l := Limit{Name: e.key, Place: r.place(e.at, path)}
@@ -50,9 +51,13 @@ func (r *reader) limit(path string, e entry, f *File) Limit {
 			s.fault(ReservedName, e.at, path, fmt.Sprintf("%s: names that begin with %q are Weir's own", whose, prefix), `choose another, as in "stripe"`)
 		}
 	}
-	s.notServed("limit", "per", "exact", "strategy")
-	l.Rate = s.rate("rate", whose)
-	if !s.has("rate") && !s.has("limit") && !s.has("rate_limit") {
+	if s.windows {
+		l.Rate, l.Exact = s.window(e, whose), s.exact()
+	} else {
+		s.otherStrategy(scheduler.FixedWindow, "limit", "per", "exact")
+		l.Rate = s.rate("rate", whose)
+	}
+	if !s.has("rate") && !s.has("limit") && !s.has("per") && !s.has("rate_limit") {
 		s.missing(MissingKey, e.at, whose+": no rate", "add one, as in rate: 100/m")
 	}
 	tasks, queues := s.names("tasks", "task"), s.names("queues", "queue")

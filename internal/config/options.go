@@ -14,6 +14,12 @@ import (
 // Register.
 func (f *File) Options() []scheduler.Option {
 	var opts []scheduler.Option
+	if f.Strategy != "" {
+		opts = append(opts, scheduler.Strategy(f.Strategy))
+	}
+	if f.Refresh > 0 {
+		opts = append(opts, scheduler.RefreshInterval(f.Refresh))
+	}
 	if f.Concurrency > 0 {
 		opts = append(opts, scheduler.Concurrency(f.Concurrency))
 	}
@@ -44,11 +50,20 @@ func (f *File) Options() []scheduler.Option {
 		}
 	}
 	for i := range f.Limits {
-		l := &f.Limits[i]
-		covers := []scheduler.LimitOption{scheduler.Tasks(l.Tasks...), scheduler.Queues(l.Queues...)}
-		opts = append(opts, scheduler.SharedLimit(l.Name, l.Rate.Text, append(covers, l.Rate.limitOptions()...)...))
+		opts = append(opts, f.Limits[i].option())
 	}
 	return opts
+}
+
+func (l *Limit) option() scheduler.Option {
+	more := append([]scheduler.LimitOption{scheduler.Tasks(l.Tasks...), scheduler.Queues(l.Queues...)}, l.Rate.limitOptions()...)
+	if l.Exact {
+		more = append(more, scheduler.Exact())
+	}
+	if l.Rate.Windowed() {
+		return scheduler.WindowLimit(l.Name, l.Rate.Quota.Count, l.Rate.Quota.Period, more...)
+	}
+	return scheduler.SharedLimit(l.Name, l.Rate.Text, more...)
 }
 
 // Register makes s run the tasks that the file gives a command or a URL, and

@@ -11,20 +11,27 @@ import (
 
 // A Rate is a budget as the file gives it. The zero value is none.
 type Rate struct {
-	Text  string // as written
+	Text  string // as written; "" of a limit with a period
 	Limit bucket.Limit
+	Quota bucket.Quota        // under the fixed-window strategy
 	Defer scheduler.DeferMode // "": not given
 	Place Place               // of the rate
 }
 
 // IsZero reports whether the file gives no rate.
-func (r Rate) IsZero() bool { return r.Limit.Rate.IsZero() }
+func (r Rate) IsZero() bool { return r.Limit.Rate.IsZero() && !r.Windowed() }
+
+// Windowed reports whether the rate is that of a fixed window.
+func (r Rate) Windowed() bool { return r.Quota != bucket.Quota{} }
 
 const wantRate = `a rate, as in "100/m"`
 
 // rate reads a rate and what goes with it: under key a text or {rate, burst},
 // and beside it "burst" and "defer". whose names the task, queue or limit.
 func (s *section) rate(key, whose string) Rate {
+	if s.windows {
+		return s.windowRate(key, whose)
+	}
 	var out Rate
 	n, given := s.value(key, wantRate)
 	path := join(s.path, key)
@@ -90,7 +97,7 @@ func (r *reader) oneRate(path, whose string, n *node) Rate {
 // taskRate reads a task's rate, or its list of rates.
 func (s *section) taskRate(whose string) (Rate, []Rate) {
 	const key = "rate_limit"
-	if e, given := s.find(key); given && e.of.kind == list {
+	if e, given := s.find(key); given && e.of.kind == list && !s.windows {
 		s.known = append(s.known, key)
 		return Rate{}, s.rateList(key, whose, e.of)
 	}

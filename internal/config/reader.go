@@ -14,6 +14,7 @@ import (
 // reader collects what is wrong with a file while it is read.
 type reader struct {
 	file     string
+	windows  bool // the file's strategy is fixed_window
 	findings []Finding
 }
 

@@ -34,6 +34,9 @@ func (r *reader) task(path string, e entry, dir string) Task {
 	t := Task{Name: e.key, Place: r.place(e.at, path)}
 	t.Rate, t.Rates = s.taskRate(whose)
 	t.OnExcess = s.onExcess(whose)
+	if e, _ := s.find("on_excess"); s.windows && t.OnExcess == scheduler.Drop {
+		s.fault(OtherStrategy, e.of.position, join(path, "on_excess"), whose+": on_excess \"drop\" belongs to strategy token_bucket: what a fixed window refuses stays where it is", "remove it")
+	}
 	t.Queue, _, _ = s.name("queue", "queue")
 	t.Timeout, _ = s.duration("timeout", 0, longestTime)
 	if n, _, ok := s.whole("max_retries", BadNumber, 0, maxRetries); ok {

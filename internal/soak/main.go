@@ -19,6 +19,7 @@ import (
 var modes = map[string]func(ctx context.Context, args []string) error{
 	"":           kills,
 	"rough-seas": roughSeas,
+	"windows":    fixedWindows,
 }
 
 func main() {

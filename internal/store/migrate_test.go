@@ -237,7 +237,9 @@ func TestAnApplicationsOwnTablesAreLeftAlone(t *testing.T) {
 		db.Open(t, store.Options{})
 		require.EqualValues(t, 99, b.count(t, `select max(version_id) from goose_db_version`))
 		require.EqualValues(t, 1, b.count(t, `select count(*) from goose_db_version`))
-		require.EqualValues(t, 3, b.count(t, `select max(version_id) from weir_migrations`))
+		pairs, err := migrations.For(string(db.Dialect))
+		require.NoError(t, err)
+		require.Equal(t, pairs[len(pairs)-1].Version, b.count(t, `select max(version_id) from weir_migrations`))
 	})
 }
 
@@ -282,7 +284,7 @@ where c.relname like 'weir\_%' and n.nspname not like 'test\_%'`)
 	before := elsewhere()
 	everyCall(t, db.Open(t, store.Options{}))
 	require.Equal(t, before, elsewhere())
-	require.EqualValues(t, 13, b.count(t, `select count(*) from pg_tables where schemaname = current_schema()`))
+	require.EqualValues(t, 15, b.count(t, `select count(*) from pg_tables where schemaname = current_schema()`))
 }
 
 // role makes a user that may do nothing yet, and returns the DSN with which it

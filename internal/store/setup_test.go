@@ -72,7 +72,7 @@ func sharedPostgres(t testing.TB, db storetest.Database) *bundle {
 	}
 	shared.exec(t, `delete from weir_jobs; delete from weir_history; delete from weir_dead; delete from weir_limits;
 delete from weir_tasks; delete from weir_queues; delete from weir_gates; delete from weir_schedules;
-delete from weir_dead_counts; delete from weir_dead_hours; delete from weir_dead_removed; delete from weir_audit`)
+delete from weir_dead_counts; delete from weir_dead_hours; delete from weir_dead_removed; delete from weir_audit; delete from weir_settings; delete from weir_processes`)
 	for !shared.clock.Now().Equal(noon) { // a Duration spans 292 years
 		shared.clock.Advance(noon.Sub(shared.clock.Now()))
 	}

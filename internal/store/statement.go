@@ -20,6 +20,7 @@ const pgNow = `(extract(epoch from clock_timestamp()) * 1000000)::bigint`
 var tables = []string{
 	"weir_jobs", "weir_history", "weir_dead", "weir_limits", "weir_tasks", "weir_queues", "weir_gates", "weir_schedules",
 	"weir_dead_counts", "weir_dead_hours", "weir_dead_removed", "weir_audit",
+	"weir_settings", "weir_processes",
 }
 
 var (

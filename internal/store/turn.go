@@ -21,6 +21,8 @@ type TurnRequest struct {
 	KeepLeases bool
 	// Limits are locked, in the order given: by name.
 	Limits []Declared
+	// Windows, of exact limits, are locked beside them, by name as well.
+	Windows []string
 	// Gates, caps and breakers, are locked after them, by name as well.
 	Gates []string
 	// Claim names the jobs this turn starts. It is unique for ever, and the
@@ -50,6 +52,7 @@ type Admission interface {
 // Locked is what a turn holds while it decides, in the order of the request.
 type Locked struct {
 	Limits  []Limit
+	Windows []Window
 	Gates   []Gate
 	Running []LineCount // read only where there are gates
 	// Uncounted are results of the request that this turn does not record: they
@@ -84,8 +87,9 @@ type Plan struct {
 	Defer []int64
 	Shed  []Shed
 	// Locked rows that changed.
-	Save      []Limit
-	SaveGates []Gate
+	Save        []Limit
+	SaveGates   []Gate
+	SaveWindows []SavedWindow
 }
 
 // DeferFor is by how much a deferred job's run_at is put off.
@@ -149,6 +153,9 @@ func (s *Store) turn(ctx context.Context, t *tx, req *TurnRequest, out *TurnResu
 		return err
 	}
 	locked := Locked{Limits: limits, Uncounted: slices.Concat(out.Refused, out.Postponed, repeated)}
+	if locked.Windows, now, err = s.lockWindows(ctx, t, req.Windows, now, skip); err != nil {
+		return err
+	}
 	if locked.Gates, locked.Running, now, err = s.lockGates(ctx, t, req.Gates, now, skip); err != nil {
 		return err
 	}
@@ -168,6 +175,9 @@ func (s *Store) turn(ctx context.Context, t *tx, req *TurnRequest, out *TurnResu
 		return err
 	}
 	if err := s.saveGates(ctx, t, plan.SaveGates); err != nil {
+		return err
+	}
+	if err := s.saveWindows(ctx, t, plan.SaveWindows); err != nil {
 		return err
 	}
 	return s.saveLimits(ctx, t, plan.Save)

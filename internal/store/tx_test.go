@@ -13,6 +13,7 @@ import (
 	"github.com/lib/pq"
 	"github.com/stretchr/testify/require"
 
+	"github.com/weirq/weir/bucket"
 	"github.com/weirq/weir/internal/store"
 	"github.com/weirq/weir/internal/storetest"
 )
@@ -110,6 +111,7 @@ func everyCall(t testing.TB, s *store.Store) {
 	}
 	_, err = s.FindDead(ctx, store.DeadIDs(dead), []string{newID()})
 	must(err)
+	everyCallOfWindows(t, s)
 	_, err = s.WholeDead(ctx, store.DeadIDs(dead))
 	must(err)
 	_, err = s.DeadStats(ctx, 10)
@@ -428,4 +430,41 @@ func backend(ctx context.Context, conn driver.Conn) (pid int64, err error) {
 		return 0, err
 	}
 	return row[0].(int64), nil
+}
+
+// everyCallOfWindows makes those that the other strategy needs.
+func everyCallOfWindows(t testing.TB, s *store.Store) {
+	t.Helper()
+	ctx := t.Context()
+	must := func(err error) {
+		t.Helper()
+		require.NoError(t, err)
+	}
+	must(s.DeclareQuotas(ctx, []store.DeclaredQuota{{Name: "window", Quota: bucket.Quota{Count: 1, Period: time.Second}}}))
+	rows, err := s.Windows(ctx, []string{"window"})
+	must(err)
+	require.Len(t, rows, 1)
+	id := store.WindowID{Name: "window", ID: rows[0].ID}
+	_, err = s.CountWindows(ctx, []store.WindowID{id}, false)
+	must(err)
+	_, err = s.ProbeWindow(ctx, id)
+	must(err)
+	_, _, err = s.RollWindow(ctx, id, false)
+	must(err)
+	w := &windowed{save: []store.SavedWindow{{Name: "window"}}}
+	_, err = s.Turn(ctx, store.TurnRequest{Windows: []string{"window"}, Admit: w})
+	must(err)
+	_, err = s.Quotas(ctx)
+	must(err)
+	_, _, err = s.Quota(ctx, "window")
+	must(err)
+	p := store.Process{ID: "p"}
+	must(s.Join(ctx, p, store.TokenBucket, time.Second))
+	must(s.Leave(ctx, p.ID))
+	_, err = s.SwitchStrategy(ctx, store.FixedWindow)
+	must(err)
+	_, err = s.SwitchStrategy(ctx, store.TokenBucket)
+	must(err)
+	_, err = s.Strategy(ctx)
+	must(err)
 }

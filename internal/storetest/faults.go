@@ -18,11 +18,12 @@ import (
 // value does nothing. Patterns are regular expressions over the statement's
 // text; on PostgreSQL a table's name has its schema in front.
 type Faults struct {
-	mu     sync.Mutex
-	rules  []*rule
-	counts []*Count
-	seen   []string // distinct statements, where they are listed
-	listed bool
+	mu      sync.Mutex
+	rules   []*rule
+	counts  []*Count
+	records []*Record
+	seen    []string // distinct statements, where they are listed
+	listed  bool
 }
 
 // ErrInjected is what an injected fault answers.
@@ -109,6 +110,56 @@ func (f *Faults) Count(pattern string) *Count {
 	c := &Count{pattern: regexp.MustCompile(pattern), mu: &f.mu}
 	f.counts = append(f.counts, c)
 	return c
+}
+
+// Record writes down the statements from now on.
+func (f *Faults) Record() *Record {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	r := &Record{mu: &f.mu}
+	f.records = append(f.records, r)
+	return r
+}
+
+// Record is what passed, in order.
+type Record struct {
+	mu   *sync.Mutex
+	sent []sent
+}
+
+type sent struct {
+	conn *faultyConn
+	text string
+}
+
+// Texts are the statements as they were sent.
+func (r *Record) Texts() []string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	out := make([]string, len(r.sent))
+	for i, s := range r.sent {
+		out[i] = s.text
+	}
+	return out
+}
+
+// Transaction is the first transaction that a match of the pattern ran in, from its
+// begin to its end; nil: there is none.
+func (r *Record) Transaction(pattern string) []string {
+	wanted := regexp.MustCompile(pattern)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	open := map[*faultyConn][]string{}
+	for _, s := range r.sent {
+		if strings.HasPrefix(s.text, `begin`) {
+			open[s.conn] = nil
+		}
+		open[s.conn] = append(open[s.conn], s.text)
+		if (s.text == `commit` || s.text == `rollback`) && slices.ContainsFunc(open[s.conn], wanted.MatchString) {
+			return open[s.conn]
+		}
+	}
+	return nil
 }
 
 // Count is how many statements matched, and how many rows those read or
@@ -224,9 +275,12 @@ func (f *Faults) hits(text string) (hit []*rule) {
 }
 
 // counting are the counts that this statement belongs to.
-func (f *Faults) counting(text string) (out []*Count) {
+func (f *Faults) counting(conn *faultyConn, text string) (out []*Count) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	for _, r := range f.records {
+		r.sent = append(r.sent, sent{conn, strings.TrimSpace(text)})
+	}
 	for _, c := range f.counts {
 		if c.pattern.MatchString(text) {
 			c.statements++
@@ -247,7 +301,7 @@ func (f *Faults) addRows(counts []*Count, n int64) {
 var control = regexp.MustCompile(`^\s*(begin|commit|rollback|pragma)\b`)
 
 func (c *faultyConn) exec(ctx context.Context, text string, do func() (driver.Result, error)) (res driver.Result, err error) {
-	counts := c.faults.counting(text)
+	counts := c.faults.counting(c, text)
 	err = c.run(ctx, text, func() error {
 		res, err = do()
 		return err
@@ -265,7 +319,7 @@ func (c *faultyConn) exec(ctx context.Context, text string, do func() (driver.Re
 }
 
 func (c *faultyConn) query(ctx context.Context, text string, do func() (driver.Rows, error)) (rows driver.Rows, err error) {
-	counts := c.faults.counting(text)
+	counts := c.faults.counting(c, text)
 	err = c.run(ctx, text, func() error {
 		rows, err = do()
 		return err

@@ -206,7 +206,8 @@ func edited(t testing.TB, dsn string, edit func(url.Values)) string {
 // their plain names there.
 func (d Database) OpenSQL(t testing.TB) *sql.DB {
 	t.Helper()
-	driver, dsn := "sqlite", "file:"+strings.TrimPrefix(d.DSN, "sqlite:")+"?_pragma=busy_timeout(10000)&_txlock=immediate"
+	path, _, _ := strings.Cut(strings.TrimPrefix(d.DSN, "sqlite:"), "?")
+	driver, dsn := "sqlite", "file:"+path+"?_pragma=busy_timeout(10000)&_txlock=immediate"
 	if d.Dialect == store.Postgres {
 		driver, dsn = "postgres", edited(t, cmp.Or(d.direct, d.DSN), func(q url.Values) {
 			q.Set("search_path", q.Get("schema"))
@@ -248,4 +249,48 @@ when (new.state = 1 and old.state <> 1) execute function test_log_grant()`,
 		_, err := db.ExecContext(context.Background(), statement)
 		require.NoError(t, err)
 	}
+}
+
+// LogWindows makes the database write down by itself in which window each grant
+// fell, of the limit "task:TASK" or "limit of TASK": table test_windows (job, task,
+// generation). It is the judge of the fixed-window strategy: it sees starts,
+// whatever was counted.
+func (d Database) LogWindows(t testing.TB, db *sql.DB) {
+	t.Helper()
+	generation := `new.task, (select window_id from weir_limits where name in ('task:' || new.task, 'limit of ' || new.task) and key = '')`
+	statements := []string{
+		`create table test_windows (job bigint, task text, generation bigint)`,
+		`create trigger test_log_window after update of state on weir_jobs when new.state = 1 and old.state <> 1
+begin insert into test_windows values (new.id, ` + generation + `); end`,
+	}
+	if d.Dialect == store.Postgres {
+		statements = []string{
+			statements[0],
+			`create function test_log_window() returns trigger language plpgsql set search_path from current as $$
+begin insert into test_windows values (new.id, ` + generation + `); return null; end $$`,
+			`create trigger test_log_window after update of state on weir_jobs for each row
+when (new.state = 1 and old.state <> 1) execute function test_log_window()`,
+		}
+	}
+	for _, statement := range statements {
+		_, err := db.ExecContext(context.Background(), statement)
+		require.NoError(t, err)
+	}
+}
+
+// Windows is how many grants of a task fell in each generation of its limit, as
+// LogWindows saw them.
+func (d Database) Windows(t testing.TB, db *sql.DB, task string) map[int64]int64 {
+	t.Helper()
+	rows, err := db.QueryContext(context.Background(), `select generation, count(*) from test_windows where task = $1 group by generation`, task)
+	require.NoError(t, err)
+	defer rows.Close()
+	out := map[int64]int64{}
+	for rows.Next() {
+		var generation, n int64
+		require.NoError(t, rows.Scan(&generation, &n))
+		out[generation] = n
+	}
+	require.NoError(t, rows.Err())
+	return out
 }

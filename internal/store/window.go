@@ -1,0 +1,255 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/weirq/weir/bucket"
+)
+
+// Window is a limit's row under the fixed-window strategy, as it was read: its
+// window, and an operator's word on it.
+type Window struct {
+	Name      string        `db:"name"`
+	ID        int64         `db:"window_id"`
+	From      int64         `db:"window_from"`
+	Count     int64         `db:"window_count"`
+	Paused    bool          `db:"paused"`
+	Rate      nullText      `db:"override_rate"`
+	OverUntil sql.NullInt64 `db:"override_until"`
+	// Now is the clock, read in the same statement: the only time that From is
+	// ever compared with.
+	Now int64 `db:"now"`
+	// Busy: the row is locked by another session and was not read.
+	Busy bool `db:"-"`
+}
+
+// State is the row's window as a value.
+func (w *Window) State() bucket.Window {
+	return bucket.Window{ID: w.ID, From: w.From, Count: w.Count}
+}
+
+// InForce is the quota that counts: what was declared, with an operator's count
+// until that ends. An error says that there is one which cannot be read; what was
+// declared holds then.
+func (w *Window) InForce(declared bucket.Quota) (quota bucket.Quota, overridden bool, err error) {
+	if !w.Rate.Valid || w.OverUntil.Valid && w.OverUntil.Int64 <= w.Now {
+		return declared, false, nil
+	}
+	if quota, err = declared.Overridden(w.Rate.String); err != nil {
+		return declared, false, err
+	}
+	return quota, true, nil
+}
+
+// SetState writes a window into the row.
+func (w *Window) SetState(v bucket.Window) { w.ID, w.From, w.Count = v.ID, v.From, v.Count }
+
+// WindowID names a generation of a limit's window.
+type WindowID struct {
+	Name string `json:"name"`
+	ID   int64  `json:"id"`
+}
+
+const windowColumns = `name, window_id, window_from, window_count, paused, override_rate, override_until`
+
+var windowsSQL = &statement{
+	postgres: `
+select ` + windowColumns + `, coalesce($2::bigint, ` + pgNow + `) as now from weir_limits
+where key = '' and name = any(array(select value from json_array_elements_text($1::json)))`,
+	sqlite: `
+select ` + windowColumns + `, $2 as now from weir_limits
+where key = '' and name in (select value from json_each($1))`,
+}
+
+// Windows reads the windows of limits, in one statement and without a lock. A
+// limit whose row is gone is not among them.
+func (s *Store) Windows(ctx context.Context, names []string) ([]Window, error) {
+	db := s.read
+	if s.engine != nil {
+		db = s.engine
+	}
+	rows, err := selectRows[Window](ctx, db, s.text(windowsSQL), document(names), s.given())
+	if err != nil {
+		return nil, fmt.Errorf("read the windows of %d limits: %w", len(names), err)
+	}
+	return rows, nil
+}
+
+// The row is pinned by the generation that was read, so of any number of
+// processes one opens the next: the others match no row.
+var rollWindowSQL = locking{wait: rollWindow(``), skip: rollWindow(`
+  and name = any(array(select name from weir_limits where key = '' and name = $1 for update skip locked))`)}
+
+func rollWindow(unlocked string) *statement {
+	return &statement{
+		postgres: `
+update weir_limits set window_id = window_id + 1, window_from = coalesce($3::bigint, ` + pgNow + `), window_count = 0
+where key = '' and name = $1 and window_id = $2` + unlocked + `
+returning window_from`,
+		sqlite: `
+update weir_limits set window_id = window_id + 1, window_from = $3, window_count = 0
+where key = '' and name = $1 and window_id = $2
+returning window_from`,
+	}
+}
+
+// RollWindow opens the window after a generation, now, and tells whether it was
+// this call that did, and when the new one opened. With skip it leaves a row alone
+// that another session has locked, on PostgreSQL.
+func (s *Store) RollWindow(ctx context.Context, w WindowID, skip bool) (from int64, won bool, err error) {
+	err = s.writeFor(ctx, turning, func(t *tx) error {
+		rows, err := selectRows[struct {
+			From int64 `db:"window_from"`
+		}](ctx, t, s.text(rollWindowSQL.of(skip)), w.Name, w.ID, s.given())
+		if won = err == nil && len(rows) == 1; won {
+			from = rows[0].From
+		}
+		return err
+	})
+	if err != nil {
+		return 0, false, fmt.Errorf("open the next window of limit %q: %w", w.Name, err)
+	}
+	return from, won, nil
+}
+
+// By the time a start is counted it has happened, so nothing is asked here: a
+// statement that could refuse would waste the attempt. It only has to be the
+// generation that was read. The rows are locked by name, so that two processes
+// that count under the same limits cannot block each other.
+var countWindowsSQL = lockingStatements(func(lock string) *statement {
+	return &statement{
+		postgres: `
+with l as materialized (
+    select w.name from weir_limits w, json_to_recordset($1::json) as r(name text, id bigint)
+    where w.key = '' and w.name = r.name and w.window_id = r.id
+    order by w.name ` + strings.Replace(lock, "update", "update of w", 1) + `
+)
+update weir_limits set window_count = window_count + $2, started = started + $2
+from l where weir_limits.key = '' and weir_limits.name = l.name returning weir_limits.name`,
+		sqlite: `
+update weir_limits set window_count = window_count + $2, started = started + $2
+from json_each($1) r
+where weir_limits.key = '' and name = r.value ->> 'name' and window_id = r.value ->> 'id' returning name`,
+	}
+})
+
+// CountWindows adds a start to windows, in one statement, and returns the names of
+// those that were still the generation given. With skip it passes over rows that
+// another session has locked, on PostgreSQL.
+func (s *Store) CountWindows(ctx context.Context, windows []WindowID, skip bool) (landed []string, err error) {
+	err = s.writeFor(ctx, turning, func(t *tx) error {
+		landed, err = s.countWindows(ctx, t, countWindowsSQL.of(skip), windows, 1)
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("count a start under %d limits: %w", len(windows), err)
+	}
+	return landed, nil
+}
+
+// ProbeWindow tells whether a start could be counted in a window: it counts none,
+// and does not wait for a row that somebody has locked.
+func (s *Store) ProbeWindow(ctx context.Context, w WindowID) (landed bool, err error) {
+	err = s.writeFor(ctx, turning, func(t *tx) error {
+		names, err := s.countWindows(ctx, t, countWindowsSQL.skip, []WindowID{w}, 0)
+		landed = len(names) == 1
+		return err
+	})
+	if err != nil {
+		return false, fmt.Errorf("count nothing under limit %q: %w", w.Name, err)
+	}
+	return landed, nil
+}
+
+func (s *Store) countWindows(ctx context.Context, t *tx, st *statement, windows []WindowID, starts int64) ([]string, error) {
+	rows, err := selectJSON[struct {
+		Name string `db:"name"`
+	}](ctx, s, t, st, windows, starts)
+	names := make([]string, len(rows))
+	for i, r := range rows {
+		names[i] = r.Name
+	}
+	return names, err
+}
+
+// The clock is read after the locks, as for buckets.
+var lockWindowsSQL = lockingStatements(func(lock string) *statement {
+	return &statement{
+		postgres: `
+with l as materialized (
+    select ` + windowColumns + ` from weir_limits
+    where key = '' and name = any(array(select value from json_array_elements_text($1::json)))
+    order by name ` + lock + `
+)
+select l.*, coalesce($2::bigint, ` + pgNow + `) as now from l`,
+		sqlite: windowsSQL.sqlite,
+	}
+})
+
+// lockWindows locks the windows of exact limits in the order of their names, and
+// then reads the clock. When locked ones are skipped, what is not there counts as
+// Busy.
+func (s *Store) lockWindows(ctx context.Context, t *tx, names []string, now int64, skip bool) ([]Window, int64, error) {
+	if len(names) == 0 {
+		return nil, now, nil
+	}
+	rows, err := selectRows[Window](ctx, t, s.text(lockWindowsSQL.of(skip)), document(names), s.given())
+	if err == nil && len(rows) != len(names) && !skip {
+		err = fmt.Errorf("%d of %d rows are there", len(rows), len(names))
+	}
+	if err != nil {
+		return nil, 0, fmt.Errorf("lock exact limits: %w", err)
+	}
+	all := make([]Window, len(names))
+	for i, name := range names {
+		all[i] = Window{Name: name, Busy: true}
+	}
+	for _, r := range rows {
+		i, _ := slices.BinarySearch(names, r.Name)
+		all[i] = r
+		now = max(now, r.Now)
+	}
+	return all, now, nil
+}
+
+var saveWindowsSQL = &statement{
+	postgres: `
+update weir_limits l set window_id = r.id, window_from = r."from", window_count = r.count, started = l.started + r.started
+from json_to_recordset($1::json) as r(name text, id bigint, "from" bigint, count bigint, started bigint)
+where l.name = r.name and l.key = ''`,
+	sqlite: `
+update weir_limits set window_id = r.value ->> 'id', window_from = r.value ->> 'from', window_count = r.value ->> 'count',
+       started = started + (r.value ->> 'started')
+from json_each($1) r
+where weir_limits.name = r.value ->> 'name' and weir_limits.key = ''`,
+}
+
+// SavedWindow is a locked window that a turn changed, and how many starts it
+// counted in it.
+type SavedWindow struct {
+	Name    string `json:"name"`
+	ID      int64  `json:"id"`
+	From    int64  `json:"from"`
+	Count   int64  `json:"count"`
+	Started int64  `json:"started"`
+}
+
+// saveWindows writes locked windows back. A start that was not counted would be
+// one too many, so every row is accounted for.
+func (s *Store) saveWindows(ctx context.Context, t *tx, windows []SavedWindow) error {
+	if len(windows) == 0 {
+		return nil
+	}
+	n, err := s.execJSON(ctx, t, saveWindowsSQL, windows)
+	if err == nil && n != int64(len(windows)) {
+		err = fmt.Errorf("%d of %d rows were there", n, len(windows))
+	}
+	if err != nil {
+		return fmt.Errorf("count in exact limits: %w", err)
+	}
+	return nil
+}
