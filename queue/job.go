@@ -2,7 +2,6 @@ package queue
 
 import (
 	"encoding/json"
-	"fmt"
 	"time"
 
 	"github.com/weirq/weir/internal/store"
@@ -57,7 +56,7 @@ func NewJobFor[Args any](row store.Job) (*Job[Args], error) {
 	job := &Job[Args]{Envelope: NewEnvelope(row)}
 	var err error
 	if job.Args, err = Decode[Args](row.Args); err != nil {
-		return job, fmt.Errorf("task %s: job %s: %w", quote(row.Task), row.UID, err)
+		return job, err
 	}
 	return job, nil
 }

@@ -34,7 +34,7 @@ type QueueInfo struct {
 // MarshalJSON writes the queue with stable names.
 func (q QueueInfo) MarshalJSON() ([]byte, error) { return wire.Object(q) }
 
-// Queues lists the queues that tasks or live jobs name, or that were paused, by
+// Queues lists the queues that tasks or live jobs name, or that are paused, by
 // name.
 func (c *Client) Queues(ctx context.Context) ([]QueueInfo, error) {
 	rows, err := c.store.Queues(ctx)

@@ -42,6 +42,9 @@ var storedStates = map[State][]store.State{
 // ParseState reads a state as a person writes it, "pending" included.
 func ParseState(s string) (State, error) {
 	state := State(strings.TrimSpace(s))
+	if state == "dead" {
+		return "", &InvalidError{Field: "state", Value: quote(s), Problem: "dead jobs are no jobs any more but dead letters: see `weir dlq list`"}
+	}
 	if _, ok := storedStates[state]; !ok {
 		return "", &InvalidError{
 			Field: "state", Value: quote(s),

@@ -20,7 +20,7 @@ import (
 // limits as any other job. One whose unique key a live job holds waits until
 // that one has ended.
 func DLQRetry(after time.Duration, most int) TaskOption {
-	return taskOptionFunc(func(c *taskConfig) error {
+	return taskOption{"dlq_retry", func(c *taskConfig) error {
 		c.deadRetry = &DLQRetryInfo{after, most}
 		var errs []error
 		if after < time.Second || after > 366*24*time.Hour {
@@ -30,7 +30,7 @@ func DLQRetry(after time.Duration, most int) TaskOption {
 			errs = append(errs, fmt.Errorf("max %d: use 1 to 100", most))
 		}
 		return about("dlq_retry", errs...)
-	})
+	}}
 }
 
 // One look for dead letters to retry names so many, and looks come so often.

@@ -60,6 +60,8 @@ func (b Breaker) applyTask(c *taskConfig) error {
 	return nil
 }
 
+func (b Breaker) option() string { return "breaker" }
+
 // outcome is what a breaker learns of an attempt.
 type outcome struct {
 	id, claim int64

@@ -1,8 +1,10 @@
 package scheduler_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"log/slog"
 	"testing"
 	"time"
 
@@ -64,7 +66,8 @@ func TestOutOfStartsALostLeaseIsADeadLetter(t *testing.T) {
 				r.task("other", nil)
 				r.drain()
 				id := r.enqueue("a", []string{"x"}, c.job...)[0]
-				other := r.scheduler() // serves nothing, but its sweep is everybody's
+				var log bytes.Buffer
+				other := r.scheduler(scheduler.Logger(slog.New(slog.NewTextHandler(&log, nil)))) // serves nothing, but its sweep is everybody's
 				require.NoError(t, scheduler.Register(other, "other", func(context.Context, *queue.Job[string]) error { return nil }))
 				for n := range c.handOut {
 					job := r.claim("a")
@@ -76,6 +79,7 @@ func TestOutOfStartsALostLeaseIsADeadLetter(t *testing.T) {
 				e := r.letter(id)
 				require.Equal(t, dlq.Failed, e.Kind)
 				require.Equal(t, "lease lost", e.Reason)
+				require.Contains(t, log.String(), `msg=job_dead job_id=`+id+` task=a reason="lease lost"`)
 				require.Equal(t, c.handOut, e.Attempts)
 				require.Len(t, e.Errors, c.handOut)
 				require.Zero(t, r.count())

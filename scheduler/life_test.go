@@ -318,7 +318,7 @@ func TestAHandlerCannotTakeTheWorkerWithIt(t *testing.T) {
 				require.Len(t, e.Errors, 1)
 				require.Equal(t, e.Reason, e.Errors[0].Error)
 				if strings.HasPrefix(w.reason, "panic") {
-					require.Contains(t, e.Reason, "life_test.go", "where it happened")
+					require.Regexp(t, `^panic: [^\n]*( \[recovered.*\])?\n[^\n]*scheduler_test\.[^\n]+\n\t[^\n]*life_test\.go:`, e.Reason, "where it happened, first")
 				}
 			}
 			require.Equal(t, rounds, seen, w.name)
@@ -338,6 +338,19 @@ func TestAHandlerCannotTakeTheWorkerWithIt(t *testing.T) {
 		require.NoError(t, good.Drain(t.Context()))
 		require.Len(t, r.jobs(queue.StateCompleted), slots)
 	}, scheduler.Concurrency(4))
+}
+
+// No later attempt would read anything else.
+func TestArgumentsThatDoNotDecodeAreADeadLetterAtOnce(t *testing.T) {
+	each(t, func(t *testing.T, r *rig) {
+		require.NoError(t, scheduler.Register(r.s, "a", func(context.Context, *queue.Job[int]) error { return nil }))
+		id := r.enqueue("a", []string{"x"})[0]
+		r.at(0)
+		e := r.letter(id)
+		require.Equal(t, dlq.Failed, e.Kind)
+		require.Equal(t, 1, e.Attempts)
+		require.Equal(t, "decode arguments into int: json: cannot unmarshal string into Go value of type int", e.Reason)
+	})
 }
 
 func TestAfterPanicsEverySlotIsFree(t *testing.T) {

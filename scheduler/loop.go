@@ -38,6 +38,7 @@ func (s *Scheduler) loop(ctx context.Context) error {
 			s.sleep(ctx, s.wakeAt())
 		}
 	}
+	s.log.Info("stopping", "cause", context.Cause(ctx), "running", s.running, "grace", s.config.grace)
 	return s.stop(work)
 }
 
@@ -124,12 +125,12 @@ func (s *Scheduler) abandon(ctx context.Context) error {
 	defer cancel()
 	_, err := s.store.Turn(ctx, store.TurnRequest{Results: results})
 	if err != nil {
-		return fmt.Errorf("stop: %d results were not written, and %d jobs are not given back: their leases run out: %w", unwritten, len(left), err)
+		return fmt.Errorf("stop: results not written: %d, jobs not given back: %d; their leases run out: %w", unwritten, len(left), err)
 	}
 	if len(left) == 0 {
 		return nil
 	}
-	return fmt.Errorf("stop: %d handlers did not return after their contexts were cancelled; their jobs are given back", len(left))
+	return fmt.Errorf("stop: handlers that did not return after their contexts were cancelled: %d; their jobs are given back", len(left))
 }
 
 // step does what there is to do now, and tells whether there may be more.
@@ -474,11 +475,14 @@ func (s *Scheduler) swept(w store.Swept) {
 	if w.Expired > 0 {
 		s.log.Info("jobs_expired", "count", w.Expired)
 	}
-	if w.Lost+w.Dead > 0 {
-		s.log.Warn("leases_lost", "back_in_line", w.Lost, "dead", w.Dead)
+	if w.Lost+len(w.Dead) > 0 {
+		s.log.Warn("leases_lost", "back_in_line", w.Lost, "dead", len(w.Dead))
+	}
+	for _, r := range w.Dead {
+		s.tellDead(r)
 	}
 	s.dueAt, s.leaseAt, s.expiryAt = local(w.Due, w.Now, w.At), s.leaseEnd(local(w.Lease, w.Now, w.At)), local(w.Expiry, w.Now, w.At)
-	if w.Promoted+w.Lost+w.Dead+w.Expired == 0 {
+	if w.Promoted+w.Lost+len(w.Dead)+w.Expired == 0 {
 		// What is due is locked by another session, such as another process's
 		// sweep.
 		again := w.At.Add(sweepAgain)

@@ -24,8 +24,11 @@ const (
 // Option configures a Scheduler.
 type Option interface{ apply(*config) error }
 
-// TaskOption configures one task at Register.
-type TaskOption interface{ applyTask(*taskConfig) error }
+// TaskOption configures one task at Register. Each may be given once.
+type TaskOption interface {
+	applyTask(c *taskConfig) error
+	option() string // what it is called in errors
+}
 
 // LimitOption configures a queue's limit or a shared one.
 type LimitOption interface{ applyLimit(*limitConfig) error }
@@ -40,9 +43,13 @@ type optionFunc func(*config) error
 
 func (f optionFunc) apply(c *config) error { return f(c) }
 
-type taskOptionFunc func(*taskConfig) error
+type taskOption struct {
+	name  string
+	apply func(*taskConfig) error
+}
 
-func (f taskOptionFunc) applyTask(c *taskConfig) error { return f(c) }
+func (o taskOption) applyTask(c *taskConfig) error { return o.apply(c) }
+func (o taskOption) option() string                { return o.name }
 
 type limitOptionFunc func(*limitConfig) error
 
@@ -215,13 +222,13 @@ func QueueCap(name string, n int) Option {
 // Cap is how many jobs of the task run at once, over all processes: at least 1.
 // The others wait.
 func Cap(n int) TaskOption {
-	return taskOptionFunc(func(c *taskConfig) error {
+	return taskOption{"concurrency", func(c *taskConfig) error {
 		if n < 1 {
 			return fmt.Errorf("concurrency %d: use 1 or more", n)
 		}
 		c.cap = n
 		return nil
-	})
+	}}
 }
 
 // Elsewhere names tasks that other processes run, so that limits may cover
@@ -344,6 +351,8 @@ func (b burstOption) applyTask(c *taskConfig) error {
 	return nil
 }
 
+func (b burstOption) option() string { return "burst" }
+
 func (b burstOption) applyLimit(c *limitConfig) error {
 	c.rate.burst, c.rate.burstSet = int64(b), true
 	return nil
@@ -376,6 +385,8 @@ func (m DeferMode) applyTask(c *taskConfig) error {
 	return m.check()
 }
 
+func (m DeferMode) option() string { return "defer" }
+
 func (m DeferMode) applyLimit(c *limitConfig) error {
 	c.rate.mode = m
 	return m.check()
@@ -387,10 +398,10 @@ func Defer(mode DeferMode) BothOption { return mode }
 // RateLimit limits how often the task starts, in whatever queue its jobs are,
 // over all processes: "100/m", "10/s", "5/30s", "3600/h".
 func RateLimit(rate string) TaskOption {
-	return taskOptionFunc(func(c *taskConfig) error {
+	return taskOption{"rate_limit", func(c *taskConfig) error {
 		c.rate.text, c.rate.set = rate, true
 		return nil
-	})
+	}}
 }
 
 // Rate is one element of a list of rates.
@@ -403,13 +414,13 @@ type Rate struct {
 // start takes a token from each, as in 5/s and 100/m. Each has a bucket of its
 // own, named by its period.
 func RateLimits(list ...Rate) TaskOption {
-	return taskOptionFunc(func(c *taskConfig) error {
+	return taskOption{"rate_limit", func(c *taskConfig) error {
 		if len(list) == 0 {
 			return errors.New(`rate_limit: the list is empty: name at least one rate, as in "100/m"`)
 		}
 		c.list = list
 		return nil
-	})
+	}}
 }
 
 // Excess says what happens to a job for which a limit has no token.
@@ -427,45 +438,45 @@ const (
 // OnExcess says what happens to a job of the task for which a limit, its own
 // or any other that covers it, has no token.
 func OnExcess(what Excess) TaskOption {
-	return taskOptionFunc(func(c *taskConfig) error {
+	return taskOption{"on_excess", func(c *taskConfig) error {
 		if what != Postpone && what != Drop {
 			return fmt.Errorf("on_excess %q: use %q or %q", string(what), Postpone, Drop)
 		}
 		c.excess = what
 		return nil
-	})
+	}}
 }
 
 // Queue is where the task's jobs wait if they do not say: default "default".
 func Queue(name string) TaskOption {
-	return taskOptionFunc(func(c *taskConfig) error {
+	return taskOption{"queue", func(c *taskConfig) error {
 		c.queue = name
 		return nil
-	})
+	}}
 }
 
 // MaxRetries is how often a failed job is tried again: 0 to 1,000,000, default
 // 3 (at most four starts).
 func MaxRetries(n int) TaskOption {
-	return taskOptionFunc(func(c *taskConfig) error {
+	return taskOption{"max_retries", func(c *taskConfig) error {
 		if n < 0 || n > 1_000_000 {
 			return fmt.Errorf("max_retries %d: use 0 to 1000000", n)
 		}
 		c.maxRetries = n
 		return nil
-	})
+	}}
 }
 
 // Timeout bounds one attempt: its context ends then, and the attempt failed.
 // Default 0: none.
 func Timeout(d time.Duration) TaskOption {
-	return taskOptionFunc(func(c *taskConfig) error {
+	return taskOption{"timeout", func(c *taskConfig) error {
 		if d < 0 {
 			return fmt.Errorf("timeout %v: use 0 (none) or more", d)
 		}
 		c.timeout = d
 		return nil
-	})
+	}}
 }
 
 // Backoff is the time between a failed attempt and the next: Base after the
@@ -509,6 +520,8 @@ func (b Backoff) applyTask(c *taskConfig) error {
 	}
 	return about("retry_backoff", errs...)
 }
+
+func (b Backoff) option() string { return "retry_backoff" }
 
 // Delay is the time between the failure of an attempt, counted from 1, and
 // the next. chance, 0 to 1, is what the jitter makes of it.

@@ -133,6 +133,11 @@ func TestATaskOptionThatCannotBeIsRefusedWithItsMend(t *testing.T) {
 		{[]scheduler.TaskOption{scheduler.Backoff{Max: 367 * 24 * time.Hour}}, `retry_backoff: max 8808h0m0s: use the base (1s) or more, up to 366 days`},
 		{[]scheduler.TaskOption{scheduler.Backoff{Jitter: 1.1}}, `retry_backoff: jitter 1.1: use 0 to 1`},
 		{[]scheduler.TaskOption{scheduler.Backoff{Jitter: math.NaN()}}, `retry_backoff: jitter NaN: use 0 to 1`},
+		{[]scheduler.TaskOption{rate, scheduler.RateLimit("2/s")}, `rate_limit is given twice: keep one`},
+		{[]scheduler.TaskOption{rate, scheduler.Burst(1), scheduler.Burst(1)}, `burst is given twice: keep one`},
+		{[]scheduler.TaskOption{rate, scheduler.Defer(scheduler.UntilToken), scheduler.Defer(scheduler.UntilToken)}, `defer is given twice: keep one`},
+		{[]scheduler.TaskOption{scheduler.Backoff{}, scheduler.Backoff{}}, `retry_backoff is given twice: keep one`},
+		{[]scheduler.TaskOption{scheduler.Breaker{Failures: 1}, scheduler.Breaker{Failures: 2}}, `breaker is given twice: keep one`},
 		// Every fault is told at once, each with its place.
 		{[]scheduler.TaskOption{scheduler.RateLimit("x"), scheduler.MaxRetries(-1), scheduler.Backoff{Factor: 0.5, Jitter: 2}}, `max_retries -1: use 0 to 1000000
 task "send_email": retry_backoff: factor 0.5: use 1 or more, as in 2.0
@@ -150,6 +155,13 @@ task "send_email": rate_limit: rate "x": no "/": write a count and a period, as 
 	var syntax *bucket.SyntaxError
 	require.ErrorAs(t, err, &syntax)
 	require.ErrorIs(t, scheduler.Register(s, "a", nothing, scheduler.Queue("")), queue.ErrInvalid)
+}
+
+func TestARunWithNothingToRunIsRefused(t *testing.T) {
+	s, err := scheduler.New(queuetest.Open(t))
+	require.NoError(t, err)
+	require.EqualError(t, s.Run(t.Context()), "scheduler: no task is registered, so nothing would ever run: call scheduler.Register before Run")
+	require.NoError(t, s.Drain(t.Context()), "there is nothing to wait for")
 }
 
 func TestATaskIsRegisteredOnceAndBeforeTheRun(t *testing.T) {

@@ -150,10 +150,13 @@ func (s *Scheduler) Validate() error {
 
 // Run runs jobs until ctx ends, then stops starting, lets handlers finish
 // within the grace, cancels the contexts of those that are left, and returns
-// when everything is written. It returns an error where it could not start, or
-// where handlers did not return after they were cancelled. A scheduler runs
-// once.
+// when everything is written. It returns an error where it could not start, as
+// without a task or a schedule, or where handlers did not return after they were
+// cancelled. A scheduler runs once.
 func (s *Scheduler) Run(ctx context.Context) error {
+	if s.idle() {
+		return errors.New("scheduler: no task is registered, so nothing would ever run: call scheduler.Register before Run")
+	}
 	if err := s.begin(ctx); err != nil {
 		if ctx.Err() != nil {
 			return nil // stopped before it began
@@ -182,6 +185,16 @@ func (s *Scheduler) Drain(ctx context.Context) error {
 		s.surveyAt = time.Time{}
 		return s.drain(ctx)
 	})
+}
+
+// idle tells that there is nothing to run and nothing to enqueue.
+func (s *Scheduler) idle() bool {
+	if s == nil || s.store == nil {
+		return false // which begin tells
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.tasks)+len(s.schedules) == 0
 }
 
 // begin checks and registers, once.

@@ -1,8 +1,10 @@
 package scheduler_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"log/slog"
 	"math/rand/v2"
 	"testing"
 	"time"
@@ -26,6 +28,8 @@ func (r *rig) serve() (stop context.CancelFunc, done <-chan error) {
 
 func TestAStopLetsHandlersFinishWithinTheGrace(t *testing.T) {
 	eachStrategy(t, func(t *testing.T, r *rig) {
+		var log bytes.Buffer
+		r.again(scheduler.Logger(slog.New(slog.NewTextHandler(&log, nil))))
 		s := r.stuck("a", scheduler.RateLimit("2/h"))
 		ids := r.enqueue("a", numbered(5))
 		stop, done := r.serve()
@@ -37,6 +41,7 @@ func TestAStopLetsHandlersFinishWithinTheGrace(t *testing.T) {
 		s.answer <- nil
 		require.NoError(t, <-done)
 		require.Empty(t, s.cause, "nobody was cancelled")
+		require.Contains(t, log.String(), `msg=stopping cause="context canceled" running=2 grace=30s`)
 		require.Len(t, r.jobs(queue.StateCompleted), 2)
 		require.Len(t, r.jobs(queue.StateWaiting), 4)
 		require.Zero(t, r.get(ids[4]).Attempt)
@@ -133,7 +138,7 @@ func TestAStopDoesNotWaitForAHandlerThatIgnoresIt(t *testing.T) {
 		require.Error(t, <-r.afterwards(s.cause))
 		good.answer <- nil
 		err := until(r, time.Second, done)
-		require.ErrorContains(t, err, "1 handlers did not return after their contexts were cancelled; their jobs are given back")
+		require.ErrorContains(t, err, "handlers that did not return after their contexts were cancelled: 1; their jobs are given back")
 		back := r.get(id)
 		require.Equal(t, queue.StateWaiting, back.State)
 		require.Equal(t, 1, back.Attempt)

@@ -50,12 +50,19 @@ func Register[Args any](s *Scheduler, name queue.Task[Args], handler func(contex
 	if handler == nil {
 		errs = append(errs, errors.New("its handler is nil"))
 	}
-	errs = append(errs, applied(opts, func(o TaskOption) error { return o.applyTask(&t.taskConfig) })...)
+	given := map[string]struct{}{}
+	errs = append(errs, applied(opts, func(o TaskOption) error {
+		if _, twice := given[o.option()]; twice {
+			return fmt.Errorf("%s is given twice: keep one", o.option())
+		}
+		given[o.option()] = struct{}{}
+		return o.applyTask(&t.taskConfig)
+	})...)
 	errs = append(errs, queue.CheckName("queue", t.queue), t.readRate())
 	t.run = func(ctx context.Context, row store.Job) error {
 		job, err := queue.NewJobFor[Args](row)
 		if err != nil {
-			return err
+			return Discard(err) // the next attempt would read the same bytes
 		}
 		return handler(ctx, job)
 	}

@@ -70,7 +70,7 @@ func (s *Scheduler) handle(ctx context.Context, j *heldJob) {
 	err := errGoexit
 	defer func() {
 		if p := recover(); p != nil {
-			err = fmt.Errorf("panic: %v\n%s", p, debug.Stack())
+			err = fmt.Errorf("panic: %v\n%s", p, panicked(string(debug.Stack())))
 		}
 		r := s.settle(ctx, j.row, err)
 		j.reported.Store(true)
@@ -87,6 +87,20 @@ func (s *Scheduler) handle(ctx context.Context, j *heldJob) {
 		return
 	}
 	err = s.attempt(ctx, j.row)
+}
+
+// panicked cuts a stack, taken while a panic is under way, to begin with the
+// frame that panicked: each frame is two lines.
+func panicked(stack string) string {
+	_, from, ok := strings.Cut(stack, "\npanic(")
+	if !ok {
+		return stack
+	}
+	lines := strings.SplitAfter(from, "\n")[2:]
+	for len(lines) > 2 && strings.HasPrefix(lines[0], "runtime.") { // what turned a fault into a panic
+		lines = lines[2:]
+	}
+	return strings.Join(lines, "")
 }
 
 // wrapped is the task's handler inside the middleware.
@@ -247,6 +261,18 @@ func (s *Scheduler) refuse(r store.Result) {
 	s.log.Warn("late_result_refused", "job_id", r.UID, "task", r.Line.Task)
 }
 
+// tellDead logs that a job became a dead letter.
+func (s *Scheduler) tellDead(r store.Result) {
+	s.log.Warn("job_dead", "job_id", r.UID, "task", r.Line.Task, "reason", firstLine(r.Reason))
+}
+
+// firstLine is what is logged of an error: the rest, such as a stack, is kept
+// with the job.
+func firstLine(text string) string {
+	line, _, _ := strings.Cut(text, "\n")
+	return line
+}
+
 // count sums up written results, and logs what failed.
 func (s *Scheduler) count(results, refused []store.Result) {
 	late := make(map[int64]struct{}, len(refused))
@@ -265,7 +291,7 @@ func (s *Scheduler) count(results, refused []store.Result) {
 		case store.Retry:
 			s.counters.retried.Add(1)
 			s.publish(JobFailed, r)
-			s.log.Info("attempt_failed", "job_id", r.UID, "task", r.Line.Task, "error", r.Text)
+			s.log.Info("attempt_failed", "job_id", r.UID, "task", r.Line.Task, "error", firstLine(r.Text))
 			if r.Delay > 0 {
 				s.soon(s.clock.Now().Add(time.Duration(r.Delay) * time.Microsecond))
 			} else {
@@ -274,7 +300,7 @@ func (s *Scheduler) count(results, refused []store.Result) {
 		case store.Dead:
 			s.counters.failed.Add(1)
 			s.publish(JobDead, r)
-			s.log.Warn("job_dead", "job_id", r.UID, "task", r.Line.Task, "reason", r.Reason)
+			s.tellDead(r)
 		default:
 			s.arrive([]store.Line{r.Line})
 		}

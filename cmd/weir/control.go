@@ -2,13 +2,16 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/weirq/weir/bucket"
+	"github.com/weirq/weir/internal/suggest"
 	"github.com/weirq/weir/queue"
 )
 
@@ -40,7 +43,7 @@ until "limits unset", or for the time that --for gives.
 		return a.with(cmd.Context(), func(c *queue.Client) error {
 			err := c.SetLimit(cmd.Context(), name, queue.Override{Rate: words[1], Burst: f.burst, For: f.length, Reason: f.reason})
 			if err != nil {
-				return asUsage(err)
+				return limitError(cmd.Context(), c, name, err)
 			}
 			return a.limitNow(cmd.Context(), c, name, func(l *queue.LimitInfo) string {
 				until := untilUnset
@@ -89,12 +92,35 @@ func (a *app) limitCommand(verb, short, done string, do func(*queue.Client, cont
 		RunE: func(cmd *cobra.Command, names []string) error {
 			return a.with(cmd.Context(), func(c *queue.Client) error {
 				if err := do(c, cmd.Context(), names[0]); err != nil {
-					return asUsage(err)
+					return limitError(cmd.Context(), c, names[0], err)
 				}
 				return a.limitNow(cmd.Context(), c, names[0], func(*queue.LimitInfo) string { return done })
 			})
 		},
 	}
+}
+
+// limitError proposes the limit that was probably meant by a name that none has.
+func limitError(ctx context.Context, c *queue.Client, name string, err error) error {
+	if !errors.Is(err, queue.ErrNotFound) {
+		return asUsage(err)
+	}
+	limits, other := c.Limits(ctx)
+	if other != nil {
+		return err // which says enough
+	}
+	names := make([]string, len(limits))
+	for i := range limits {
+		names[i] = limits[i].Name
+	}
+	near := suggest.Nearest(name, names)
+	if i := slices.IndexFunc(names, func(n string) bool { return strings.HasSuffix(n, ":"+name) }); i >= 0 { // its prefix is missing
+		near = names[i]
+	}
+	if near != "" {
+		err = fmt.Errorf("%w: did you mean %q?", err, near)
+	}
+	return err
 }
 
 // limitNow shows what a limit has become.
@@ -124,6 +150,14 @@ func (a *app) queueCommand(verb, short, done string, do func(*queue.Client, cont
 		RunE: func(cmd *cobra.Command, names []string) error {
 			name := names[0]
 			return a.with(cmd.Context(), func(c *queue.Client) error {
+				if err := queue.CheckName("queue", name); err != nil {
+					return asUsage(err)
+				}
+				if verb == "pause" {
+					if err := a.noteQueue(cmd.Context(), c, name); err != nil {
+						return err
+					}
+				}
 				if err := do(c, cmd.Context(), name); err != nil {
 					return asUsage(err)
 				}
@@ -136,11 +170,39 @@ func (a *app) queueCommand(verb, short, done string, do func(*queue.Client, cont
 					return err
 				}
 				i := slices.IndexFunc(queues, func(q queue.QueueInfo) bool { return q.Name == name })
-				if i < 0 {
-					return fmt.Errorf("queue %q: %w", name, queue.ErrNotFound)
+				if i < 0 { // resumed, and nothing else names it
+					return a.document(queue.QueueInfo{Name: name})
 				}
 				return a.document(queues[i])
 			})
 		},
 	}
+}
+
+// noteQueue says of a queue that nothing names so far: it may be misspelt.
+func (a *app) noteQueue(ctx context.Context, c *queue.Client, name string) error {
+	queues, err := c.Queues(ctx)
+	if err != nil {
+		return err
+	}
+	limits, err := c.Limits(ctx)
+	if err != nil {
+		return err
+	}
+	var known []string
+	for i := range queues {
+		known = append(known, queues[i].Name)
+	}
+	for i := range limits {
+		known = append(known, limits[i].Queues...)
+	}
+	if slices.Contains(known, name) {
+		return nil
+	}
+	mend := ""
+	if near := suggest.Nearest(name, known); near != "" {
+		mend = fmt.Sprintf(": did you mean %q?", near)
+	}
+	fmt.Fprintf(a.err, "weir: note: no task, limit or job names the queue %q so far%s\n", name, mend)
+	return nil
 }

@@ -88,6 +88,30 @@ func TestALimitThatNoSchedulerDeclaredCannotBeChanged(t *testing.T) {
 	}
 }
 
+func TestTheLimitAndTheQueueThatWereProbablyMeantAreProposed(t *testing.T) {
+	t.Parallel()
+	b := sqlite(t)
+	b.drain(t)
+	for name, want := range map[string]string{"strip": "stripe", "sample": "task:sample", "mail": "queue:mail"} {
+		for _, args := range [][]string{{"set", name, "1/s"}, {"unset", name}, {"show", name}, {"pause", name}, {"resume", name}} {
+			r := b.run(append([]string{"limits"}, args...)...)
+			assert.Equal(t, exitFailure, r.code, "%v", args)
+			assert.Contains(t, r.err, `: did you mean "`+want+`"?`, "%v", args)
+		}
+	}
+	before := b.ok(t, "queues", "list")
+	for name, note := range map[string]string{"mial": `: did you mean "mail"?`, "somewhere": ""} {
+		r := b.run("queues", "pause", name)
+		assert.Equal(t, exitOK, r.code)
+		assert.Equal(t, `weir: note: no task, limit or job names the queue "`+name+`" so far`+note+"\n", r.err)
+		assert.Contains(t, b.ok(t, "queues", "list"), name)
+		assert.Equal(t, name+" resumed\n", b.ok(t, "queues", "resume", name))
+		assert.Equal(t, false, b.json(t, "queues", "resume", name)["paused"], "again")
+	}
+	assert.Equal(t, before, b.ok(t, "queues", "list"), "a queue that is named by nothing is gone from it")
+	assert.Empty(t, b.run("queues", "pause", "mail").err)
+}
+
 func TestWhatIsPausedWaitsAndIsShownAsSuch(t *testing.T) {
 	t.Parallel()
 	storetest.Each(t, func(t *testing.T, db storetest.Database) {
@@ -97,7 +121,7 @@ func TestWhatIsPausedWaitsAndIsShownAsSuch(t *testing.T) {
 		assert.Equal(t, "stripe paused\n", b.ok(t, "limits", "pause", "stripe"))
 		assert.Equal(t, "mail paused\n", b.ok(t, "queues", "pause", "mail"))
 		assert.Equal(t, true, b.json(t, "limits", "pause", "stripe")["paused"], "again")
-		doc := b.json(t, "queues", "pause", "nobody's")
+		doc := document(t, b.run("queues", "pause", "nobody's", "--json").out)
 		assert.Equal(t, []any{"nobody's", true}, []any{doc["name"], doc["paused"]}, "a queue that nothing is in yet")
 		assert.Regexp(t, `(?m)^stripe +5/h burst 7 +7 of 7 +paused +0 `, b.ok(t, "limits", "list"))
 		assert.Regexp(t, `(?m)^paused +yes$`, b.ok(t, "limits", "show", "stripe"))

@@ -47,7 +47,9 @@ func (a *app) report(err error) int {
 	if err == nil {
 		return exitOK
 	}
-	fmt.Fprintf(a.err, "weir: %s\n", printable(strings.TrimRight(store.Mended(err).Error(), "\n")))
+	for line := range strings.SplitSeq(strings.TrimRight(store.Mended(err).Error(), "\n"), "\n") {
+		fmt.Fprintf(a.err, "weir: %s\n", printable(line))
+	}
 	if _, ok := errors.AsType[usageError](err); ok {
 		return exitUsage
 	}

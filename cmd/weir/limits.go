@@ -101,7 +101,7 @@ func (a *app) limitsShow() *cobra.Command {
 			return a.with(cmd.Context(), func(c *queue.Client) error {
 				l, err := c.Limit(cmd.Context(), names[0])
 				if err != nil {
-					return asUsage(err)
+					return limitError(cmd.Context(), c, names[0], err)
 				}
 				if a.json {
 					return a.document(l)

@@ -62,8 +62,8 @@ type server struct {
 func (s *server) run(ctx context.Context) error {
 	signals, release := s.signals()
 	defer release()
-	ctx, stop := context.WithCancel(ctx)
-	defer stop()
+	ctx, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
 	watching, end := context.WithCancel(context.WithoutCancel(ctx))
 	var beside sync.WaitGroup
 	beside.Go(func() { s.watchSignals(watching, signals, stop) })
@@ -144,7 +144,7 @@ func (s *server) say(event, text string, attrs ...any) {
 	s.log.Info(event, attrs...)
 }
 
-func (s *server) watchSignals(ctx context.Context, signals <-chan os.Signal, stop func()) {
+func (s *server) watchSignals(ctx context.Context, signals <-chan os.Signal, stop func(cause error)) {
 	select {
 	case <-ctx.Done():
 		return
@@ -153,10 +153,10 @@ func (s *server) watchSignals(ctx context.Context, signals <-chan os.Signal, sto
 		if s.file.ShutdownGrace != nil {
 			grace = *s.file.ShutdownGrace
 		}
-		running := s.stats().Running
-		s.say("stopping", fmt.Sprintf("%s: stopping; %s may take up to %v; a second signal ends it at once", sig, count(running, "running job"), grace),
-			"signal", sig.String(), "running", running, "grace", grace)
-		stop()
+		if s.errTerminal { // the scheduler's event is for logs
+			s.console.line(fmt.Sprintf("weir: %s: stopping; %s may take up to %v; a second signal ends it at once", sig, count(s.stats().Running, "running job"), grace))
+		}
+		stop(errors.New(sig.String()))
 	}
 	select {
 	case <-ctx.Done():

@@ -113,7 +113,7 @@ func TestServeRunsTheFilesTasksUntilItIsAskedToStop(t *testing.T) {
 		assert.Regexp(t, `(?m)^queue:mail +500/m +queues mail$`, r.out)
 		assert.Regexp(t, `(?m)^stripe +100/m +tasks greet, other$`, r.out)
 		assert.Contains(t, r.out, `:4:9: W208 listen: listen "127.0.0.1:8377" is ignored: this version has no HTTP server: leave it out`+"\n")
-		assert.Contains(t, r.err, "msg=stopping signal=terminated")
+		assert.Contains(t, r.err, "msg=stopping cause=terminated")
 		assert.Contains(t, r.err, "msg=stopped started=3 completed=3 failed=0")
 	})
 }
@@ -171,7 +171,7 @@ tasks:
 	s.signals <- syscall.SIGTERM
 	r := s.wait(t)
 	assert.Equal(t, exitOK, r.code)
-	assert.Contains(t, r.err, `"msg":"stopping","signal":"terminated","running":0,"grace":"30s"`)
+	assert.Contains(t, r.err, `"msg":"stopping","cause":"terminated","running":0,"grace":"30s"`)
 	for line := range strings.Lines(r.err) {
 		assert.True(t, json.Valid([]byte(line)), "%q", line)
 	}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"slices"
 	"strings"
 	"testing"
@@ -36,7 +37,7 @@ func TestWrongUsageEndsWithTwoAndSaysWhatIsRight(t *testing.T) {
 		{[]string{"jobs", "list", "--limit", "0"}, "weir: jobs list: --limit 0: use 1 to 10000"},
 		{[]string{"jobs", "list", "--limit", "10001"}, "weir: jobs list: --limit 10001: use 1 to 10000"},
 		{[]string{"jobs", "list", "--limit", "ten"}, `weir: jobs list: --limit "ten": use a whole number, in plain digits`},
-		{[]string{"jobs", "list", "--state", "dead"}, `weir: state "dead": use pending`},
+		{[]string{"jobs", "list", "--state", "dead"}, "weir: state \"dead\": dead jobs are no jobs any more but dead letters: see `weir dlq list`"},
 		{[]string{"jobs", "list", "--task", ""}, "weir: jobs list: --task is empty: give it a value, or leave it out"},
 		{[]string{"jobs", "list", "--cursor", "xyz"}, `cursor "xyz"`},
 		{[]string{"jobs", "show"}, "weir: jobs show: name one job's id, as in: weir jobs show ID"},
@@ -218,4 +219,11 @@ func TestVersionNamesTheProgramAndThePlatform(t *testing.T) {
 	assert.Equal(t, exitOK, r.code)
 	assert.Regexp(t, `^weir \S+ .*go1\.\S+ \w+/\w+\n$`, r.out)
 	assert.Equal(t, words("version revision go platform"), keys(document(t, call{}.run("version", "--json").out)))
+}
+
+func TestEachOfSeveralErrorsHasTheProgramsNameBeforeIt(t *testing.T) {
+	t.Parallel()
+	var out screen
+	assert.Equal(t, exitFailure, (&app{err: &out}).report(errors.Join(errors.New("one"), errors.New("two"))))
+	assert.Equal(t, "weir: one\nweir: two\n", out.String())
 }

@@ -22,6 +22,8 @@ var SendEmail = queue.Task[Email]("send_email")
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
+	// A second Ctrl-C ends the program at once.
+	context.AfterFunc(ctx, stop)
 	client, err := queue.Open(ctx, "sqlite:weir.db") // or postgres://...
 	check(err)
 	defer client.Close()

@@ -34,8 +34,9 @@ where name = $1 and key = ''`}
 		postgres: `update weir_limits set paused = $2, held_from = 0, held_until = 0 where name = $1 and key = ''`,
 	}
 	pauseQueueSQL = &statement{
-		postgres: `insert into weir_queues (name, paused) values ($1, $2) on conflict (name) do update set paused = excluded.paused`,
+		postgres: `insert into weir_queues (name, paused) values ($1, true) on conflict (name) do update set paused = true`,
 	}
+	resumeQueueSQL = &statement{postgres: `delete from weir_queues where name = $1`}
 )
 
 // SetOverride gives a limit another rate and tells whether there is such a
@@ -66,7 +67,12 @@ func (s *Store) PauseLimit(ctx context.Context, limit string, paused bool) (bool
 
 // PauseQueue stops (or lets go on) a queue, whether or not anything waits in it.
 func (s *Store) PauseQueue(ctx context.Context, queue string, paused bool) error {
-	_, err := s.control(ctx, Act{Action: "queues " + pausing(paused), Subject: queue}, pauseQueueSQL, queue, paused)
+	act := Act{Action: "queues " + pausing(paused), Subject: queue}
+	st := resumeQueueSQL
+	if paused {
+		st = pauseQueueSQL
+	}
+	_, err := s.control(ctx, act, st, queue)
 	return err
 }
 

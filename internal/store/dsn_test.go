@@ -223,7 +223,11 @@ func TestAFileThatCannotBeUsedSaysSo(t *testing.T) {
 		require.NoFileExists(t, missing)
 	}
 	nowhere := filepath.Join(dir, "none", "w.db")
-	require.EqualError(t, open(nowhere, store.Options{Migrate: true}), "database sqlite:"+nowhere+": there is no folder "+filepath.Dir(nowhere)+": make it, as with mkdir -p")
+	for _, opts := range []store.Options{{Migrate: true}, {MustExist: true}} {
+		err := open(nowhere, opts)
+		require.ErrorIs(t, err, store.ErrNoDatabase)
+		require.EqualError(t, err, "database sqlite:"+nowhere+": no Weir database there: there is no folder "+filepath.Dir(nowhere)+": make it, as with mkdir -p")
+	}
 	require.Equal(t, filepath.Dir(nowhere), store.MissingFolder("sqlite:"+nowhere))
 	require.Empty(t, store.MissingFolder("sqlite:"+missing))
 	require.Empty(t, store.MissingFolder("postgres://h/d"))

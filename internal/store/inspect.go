@@ -198,9 +198,8 @@ select n.queue,
        exists (select 1 from weir_queues q where q.name = n.queue and q.paused) as paused
 from names n order by n.queue`}
 
-// Queues lists the queues that tasks or live jobs name, or that were paused
-// once. Where more than
-// CountBound jobs are scheduled or running in all, those counts are of the
+// Queues lists the queues that tasks or live jobs name, or that are paused.
+// Where more than CountBound jobs are scheduled or running in all, those counts are of the
 // first of them.
 func (s *Store) Queues(ctx context.Context) ([]QueueStats, error) {
 	rows, err := selectRows[QueueStats](ctx, s.read, s.text(queuesSQL), CountBound+1)

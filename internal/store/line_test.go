@@ -57,6 +57,8 @@ func TestAFileThatIsDeletedOrReplacedIsWrittenToNoMore(t *testing.T) {
 		require.ErrorContains(t, err, path)
 		_, err = b.Turn(t.Context(), store.TurnRequest{Sweep: true})
 		require.ErrorIs(t, err, store.ErrFileGone)
+		_, err = b.Survey(t.Context(), []string{"a"}, nil)
+		require.ErrorIs(t, err, store.ErrFileGone)
 	}
 	require.NoError(t, os.Rename(path, aside))
 	mustBeRefused()

@@ -305,7 +305,7 @@ func (w *modelWorld) sweep(rt *rapid.T) {
 			}
 		}
 	}
-	require.Equal(rt, []int{promoted, lost, dead, expired}, []int{out.Swept.Promoted, out.Swept.Lost, out.Swept.Dead, out.Swept.Expired})
+	require.Equal(rt, []int{promoted, lost, dead, expired}, []int{out.Swept.Promoted, out.Swept.Lost, len(out.Swept.Dead), out.Swept.Expired})
 }
 
 // renew extends what the process holds, and tells it what it lost.

@@ -219,7 +219,7 @@ func TestAResultOfAnotherClaimIsLateAndChangesNothing(t *testing.T) {
 		job.MaxRetries = &retries
 		last := b.running(t, 6, job)
 		b.clock.Advance(lease)
-		require.Equal(t, 1, b.turn(t, store.TurnRequest{Sweep: true}).Swept.Dead)
+		require.Len(t, b.turn(t, store.TurnRequest{Sweep: true}).Swept.Dead, 1)
 		requireLate(end(last, store.Done)) // its last lease ran out
 
 		gone := end(last, store.Done)

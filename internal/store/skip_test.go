@@ -94,7 +94,7 @@ func TestARowThatIsAlreadyThereHoldsUpNothing(t *testing.T) {
 		b.clock.Advance(2 * lease)
 		again(`job_id = '`+shed.UID+`'`, `weir_dead`)
 		b.exec(t, `update weir_jobs set max_retries = 0`)
-		require.Equal(t, 1, b.turn(t, store.TurnRequest{Sweep: true}).Swept.Dead)
+		require.Len(t, b.turn(t, store.TurnRequest{Sweep: true}).Swept.Dead, 1)
 		b.requireOnce(t, shed.UID)
 		require.Zero(t, b.count(t, `select count(*) from weir_jobs`))
 	})

@@ -128,13 +128,13 @@ func newStore(t target) *Store {
 func (s *Store) connect(ctx context.Context, conns int, opts Options) error {
 	dsn := s.target.dsn
 	if s.target.dialect == SQLite {
+		if folder := s.target.missingFolder(); folder != "" {
+			return fmt.Errorf("database sqlite:%s: %w: there is no folder %s: make it, as with mkdir -p", s.target.path, ErrNoDatabase, folder)
+		}
 		if !opts.Migrate || opts.MustExist {
 			if _, err := os.Stat(s.target.path); err != nil {
 				return fmt.Errorf("database sqlite:%s: %w: `weir serve` or `weir migrate up` creates it", s.target.path, ErrNoDatabase)
 			}
-		}
-		if folder := s.target.missingFolder(); folder != "" {
-			return fmt.Errorf("database sqlite:%s: there is no folder %s: make it, as with mkdir -p", s.target.path, folder)
 		}
 		dsn = s.target.sqliteURI(false)
 	}

@@ -98,6 +98,11 @@ func (s *Store) Survey(ctx context.Context, tasks, limits []string) (Survey, err
 	if err != nil {
 		return out, fmt.Errorf("look for work: %w", err)
 	}
+	if s.writer != nil { // a read of a file that is gone finds what was there, and nothing more comes
+		if err := s.writer.checkFile(s.target.path); err != nil {
+			return out, err
+		}
+	}
 	rows, err := selectRows[struct {
 		Kind  string `db:"kind"`
 		Name  string `db:"name"`

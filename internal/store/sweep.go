@@ -17,10 +17,10 @@ const (
 // Swept is what a sweep brought back into line.
 type Swept struct {
 	Lines    []Line
-	Promoted int // scheduled jobs whose time came
-	Lost     int // jobs whose lease ran out: back in line
-	Dead     int // jobs whose last lease ran out: dead letters
-	Expired  int // jobs that were not started in time: dead letters
+	Promoted int      // scheduled jobs whose time came
+	Lost     int      // jobs whose lease ran out: back in line
+	Expired  int      // jobs that were not started in time: dead letters
+	Dead     []Result // jobs whose last lease ran out: dead letters
 	// The next times at which a sweep is due; 0: none known.
 	Due, Lease, Expiry int64
 	Now                int64
@@ -118,13 +118,13 @@ func (s *Store) reclaim(ctx context.Context, t *tx, out *Swept, lines map[Line]s
 		if j.MaxRetries.Valid {
 			maxRetries = int(j.MaxRetries.Int64)
 		}
-		r := Result{ID: j.ID, UID: j.UID, Claim: j.Claim.Int64, Outcome: Lost}
+		r := Result{ID: j.ID, UID: j.UID, Claim: j.Claim.Int64, Line: Line{j.Task, j.Queue}, Outcome: Lost}
 		r.Errors = AppendError(j.Errors.String, AttemptError{Attempt: j.Attempt, At: j.Now, Error: LeaseLost})
 		if OutOfStarts(j.Attempt, j.GivenBack, maxRetries) {
 			r.Outcome, r.Reason = DeadLost, LeaseLost
-			out.Dead++
+			out.Dead = append(out.Dead, r)
 		} else {
-			lines[Line{j.Task, j.Queue}] = struct{}{}
+			lines[r.Line] = struct{}{}
 			out.Lost++
 		}
 		results = append(results, r)

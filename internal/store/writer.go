@@ -22,9 +22,9 @@ type writer struct {
 	file  os.FileInfo // what was opened
 }
 
-// ErrFileGone is returned by writes to a SQLite file that is not there any
-// more, or is another one by now: what is written to the open one is lost with
-// this process.
+// ErrFileGone is returned by writes to, and surveys of, a SQLite file that is
+// not there any more, or is another one by now: what is written to the open one
+// is lost with this process.
 var ErrFileGone = errors.New("its file was deleted or replaced while it was in use: stop this process, put the right file in its place, and start it again")
 
 func (w *writer) checkFile(path string) error {

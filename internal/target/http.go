@@ -70,8 +70,25 @@ func (e *StatusError) Error() string {
 	return "answer " + e.Status + "\n" + e.Body
 }
 
-// Run posts the job and waits for the answer.
+// Run posts the job and waits for the answer. An error names the URL, without
+// what may be secret in it.
 func (h HTTP) Run(ctx context.Context, call Call) error {
+	if err := h.post(ctx, call); err != nil {
+		return fmt.Errorf("POST %s: %w", h.place(), err)
+	}
+	return nil
+}
+
+// place is the URL without its user and its parameters.
+func (h HTTP) place() string {
+	u, err := url.Parse(h.URL)
+	if err != nil {
+		return "(its URL is none)"
+	}
+	return (&url.URL{Scheme: u.Scheme, Host: u.Host, Path: u.Path, RawPath: u.RawPath}).String()
+}
+
+func (h HTTP) post(ctx context.Context, call Call) error {
 	whole, cancel := context.WithCancel(ctx)
 	defer cancel()
 	req, err := h.request(whole, call)

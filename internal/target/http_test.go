@@ -137,7 +137,7 @@ func TestAnAnswerCountsWhetherOrNotItsBodyEverEnds(t *testing.T) {
 			require.NoError(t, err)
 			continue
 		}
-		require.EqualError(t, err, want)
+		require.EqualError(t, err, "POST "+h.URL+": "+want)
 		var answer *target.StatusError
 		require.ErrorAs(t, err, &answer)
 		require.Equal(t, 7*time.Second, answer.RetryAfter)
@@ -175,6 +175,17 @@ func TestAnErrorOfTheConnectionShowsNoParameterAndIsAlikeForAlikeFailures(t *tes
 	for _, url := range []string{"http://127.0.0.1:1/?token=secret", "http://h h/?token=secret"} {
 		err := target.HTTP{URL: url}.Run(t.Context(), target.Call{})
 		require.Error(t, err)
+		require.NotContains(t, err.Error(), "secret")
+	}
+}
+
+func TestAFailureNamesTheURLWithoutItsSecrets(t *testing.T) {
+	for url, want := range map[string]string{
+		"http://me:secret@127.0.0.1:1/a%2Fb/c?key=secret#part": "POST http://127.0.0.1:1/a%2Fb/c: dial tcp 127.0.0.1:1: ",
+		"http://\x00secret": "POST (its URL is none): make the request: ",
+	} {
+		err := target.HTTP{URL: url}.Run(t.Context(), target.Call{})
+		require.ErrorContains(t, err, want)
 		require.NotContains(t, err.Error(), "secret")
 	}
 }
