@@ -215,6 +215,7 @@ func TestDeadLettersAreKeptByAgeAndByNumber(t *testing.T) {
 		var running sync.WaitGroup
 		other := r.scheduler(scheduler.Logger(slog.New(slog.NewTextHandler(&log, nil))),
 			scheduler.DeadRetention(dlq.Shed, scheduler.Keep{Age: time.Hour}), scheduler.DeadRetention(dlq.Failed, scheduler.Keep{Count: 2}))
+		require.NoError(t, scheduler.Register(other, queue.Task[string]("another"), func(context.Context, *queue.Job[string]) error { return nil }))
 		running.Go(func() {
 			if err := other.Run(ctx); err != nil {
 				t.Error(err)
