@@ -243,8 +243,12 @@ func (s *Store) Close() error {
 			errs = append(errs, s.survey.Close())
 		}
 		for _, db := range []*pool{s.engine, s.read} {
-			if db != nil {
-				errs = append(errs, db.Close())
+			if db == nil {
+				continue
+			}
+			// A server that cannot be told of a connection's end sees it all the same.
+			if err := db.Close(); s.target.dialect == SQLite {
+				errs = append(errs, err)
 			}
 		}
 		s.closeErr = errors.Join(errs...)

@@ -24,6 +24,8 @@ type Faults struct {
 	records []*Record
 	seen    []string // distinct statements, where they are listed
 	listed  bool
+	// what connections answer when they are closed
+	atClose error
 }
 
 // ErrInjected is what an injected fault answers.
@@ -88,6 +90,20 @@ func (f *Faults) LoseReply(pattern string, nth int) {
 // match fail before it runs.
 func (f *Faults) FailCommit(pattern string, nth int) {
 	f.add(&rule{pattern: regexp.MustCompile(pattern), left: nth, atEnd: ErrInjected})
+}
+
+// FailClose makes every connection answer its end with an error.
+func (f *Faults) FailClose() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.atClose = ErrInjected
+}
+
+// Close implements driver.Conn.
+func (c *faultyConn) Close() error {
+	c.faults.mu.Lock()
+	defer c.faults.mu.Unlock()
+	return errors.Join(c.Conn.Close(), c.faults.atClose)
 }
 
 // Clear takes back the faults that have not happened yet.
