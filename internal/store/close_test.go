@@ -1,6 +1,7 @@
 package store_test
 
 import (
+	"context"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -20,4 +21,15 @@ func TestAConnectionThatCannotSayThatItEndsIsNoErrorAtClose(t *testing.T) {
 	require.NoError(t, err)
 	faults.FailClose()
 	require.NoError(t, s.Close())
+}
+
+// A statement's context may end while its answer comes. The connection is known
+// to be given up before anybody else can get it.
+func TestNobodyGetsAConnectionThatIsJustBeingGivenUp(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	for range 1000 {
+		require.True(t, store.GivenUpForTest(ctx))
+	}
+	require.False(t, store.GivenUpForTest(t.Context()))
 }

@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"net"
 	"strconv"
 
 	"github.com/jmoiron/sqlx"
@@ -57,4 +58,15 @@ func (l *WriterLine) Waiting() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return len(l.waiting)
+}
+
+// GivenUpForTest tells whether a connection is known to be given up when the
+// statement with that context has ended.
+func GivenUpForTest(ctx context.Context) bool {
+	client, server := net.Pipe()
+	defer server.Close()
+	defer client.Close()
+	w := &wire{Conn: client, doubt: &doubt{}}
+	w.endWith(ctx)()
+	return w.broken.Load()
 }

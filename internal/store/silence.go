@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -122,7 +123,7 @@ func (c *pgConn) IsValid() bool { return !c.wire.broken.Load() && c.pqConn.IsVal
 
 type pgRows struct {
 	driver.Rows
-	stop func() bool
+	stop func()
 }
 
 // Close implements driver.Rows.
@@ -174,14 +175,22 @@ type wire struct {
 }
 
 // endWith makes the connection end with a context, until the returned function
-// is called.
-func (w *wire) endWith(ctx context.Context) (stop func() bool) {
-	return context.AfterFunc(ctx, func() {
+// is called. That waits for an end which has begun: nobody else must get a
+// connection that is just being given up.
+func (w *wire) endWith(ctx context.Context) (stop func()) {
+	ended := make(chan struct{})
+	release := context.AfterFunc(ctx, func() {
+		defer close(ended)
 		w.broken.Store(true)
 		if errors.Is(context.Cause(ctx), errSilent) {
 			w.doubt.cast()
 		}
 		_ = w.Conn.Close()
+	})
+	return sync.OnceFunc(func() {
+		if !release() {
+			<-ended
+		}
 	})
 }
 

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -140,6 +141,7 @@ func TestAProcessThatWritesAllTheTimeLetsTheOthersWriteToo(t *testing.T) {
 			require.NoError(t, err)
 		}
 	}
+	require.Eventually(t, func() bool { return watch.matching("commit") > 5 }, time.Minute, time.Millisecond, "it writes")
 	insert(5) // now they know of each other
 	watch.reset()
 	insert(40)
