@@ -110,19 +110,19 @@ func placeOf(row store.Job) store.Candidate {
 
 // recently counts what ended within the last moment.
 type recently struct {
-	ends []struct {
-		at time.Time
-		n  int
-	}
-	sum int
+	ends []ends
+	sum  int
+}
+
+// ends are jobs that ended at one time.
+type ends struct {
+	at time.Time
+	n  int
 }
 
 func (r *recently) add(at time.Time, n int) {
 	if n > 0 {
-		r.ends = append(r.ends, struct {
-			at time.Time
-			n  int
-		}{at, n})
+		r.ends = append(r.ends, ends{at, n})
 		r.sum += n
 	}
 }
@@ -200,10 +200,8 @@ func (s *Scheduler) handOut() {
 // attempts.
 func (s *Scheduler) recall(which func(*heldJob) bool) {
 	for _, j := range s.ahead.recall(which) {
-		r := resultOf(j.row)
-		r.Outcome = store.GiveBack
 		j.reported.Store(true)
-		s.results = append(s.results, r)
+		s.results = append(s.results, givenBack(j.row))
 	}
 }
 

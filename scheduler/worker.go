@@ -38,9 +38,7 @@ func (s *Scheduler) hold(jobs []store.Job, at time.Time) []*heldJob {
 	until := at.Add(s.config.lease)
 	if past(until, s.clock.Now()) { // suspended since the grant: they may run elsewhere
 		for _, row := range jobs {
-			r := resultOf(row)
-			r.Outcome = store.GiveBack
-			s.results = append(s.results, r)
+			s.results = append(s.results, givenBack(row))
 		}
 		return nil
 	}
@@ -159,8 +157,7 @@ func (s *Scheduler) result(ctx context.Context, row store.Job, err error) store.
 		return r
 	}
 	if errors.Is(err, errNotHandedOver) {
-		r.Outcome = store.GiveBack
-		return r
+		return givenBack(row)
 	}
 	if errors.Is(context.Cause(ctx), errStopped) {
 		return s.interrupted(row, err)
@@ -197,6 +194,13 @@ func resultOf(row store.Job) store.Result {
 		ID: row.ID, UID: row.UID, Claim: row.Claim.Int64,
 		Line: store.Line{Task: row.Task, Queue: row.Queue}, StartedAt: row.StartedAt.Int64,
 	}
+}
+
+// givenBack returns a job that was not handed to its handler.
+func givenBack(row store.Job) store.Result {
+	r := resultOf(row)
+	r.Outcome = store.GiveBack
+	return r
 }
 
 // interruptions is how often a job may be cut off by stops before that counts
