@@ -114,6 +114,7 @@ func TestALimitedJobThatComesFirstHasTheNextSlot(t *testing.T) {
 		r.claimedAhead(6)
 		r.enqueue("limited", []string{"first"}, queue.Priority(1))
 		r.enqueue("limited", []string{"last"}, queue.Priority(-1))
+		require.Eventually(t, r.s.Yields, time.Minute, time.Millisecond) // it has heard of them
 		s.answer <- nil
 		require.NoError(t, <-done)
 		require.Equal(t, []string{"first", "a", "b", "c", "d", "e", "last"}, r.after())

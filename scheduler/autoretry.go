@@ -92,10 +92,10 @@ func (s *Scheduler) retryDead(ctx context.Context) (err error) {
 		letters, err = s.store.RetryableDead(ctx, policies, retryBatch)
 		more = false
 		for batch := range store.DeadBatches(letters) {
-			done, replayErr := s.revive(ctx, batch)
+			done, left, replayErr := s.revive(ctx, batch)
 			total += done
 			err = errors.Join(err, replayErr)
-			more = more || done > 0
+			more = more || left < len(batch)
 		}
 	}
 	if total > 0 {
@@ -104,17 +104,23 @@ func (s *Scheduler) retryDead(ctx context.Context) (err error) {
 	return err
 }
 
-// revive replays dead letters and returns how many became jobs.
-func (s *Scheduler) revive(ctx context.Context, letters []store.DeadLetter) (done int, err error) {
+// revive replays dead letters and returns how many became jobs, and how many are
+// still there. The others were somebody else's.
+func (s *Scheduler) revive(ctx context.Context, letters []store.DeadLetter) (done, left int, err error) {
 	set := make([]store.Revival, len(letters))
 	for i, letter := range letters {
 		set[i] = store.Revival{ID: letter.ID, UID: uuid.Must(uuid.NewV7()).String()}
 	}
 	out, err := s.store.ReplayDead(ctx, set, nil)
+	if err != nil {
+		return 0, len(letters), err
+	}
 	for _, r := range out {
-		if !r.Skipped {
+		if r.Skipped {
+			left++
+		} else {
 			done++
 		}
 	}
-	return done, err
+	return done, left, nil
 }

@@ -18,6 +18,13 @@ func (m *mail) waitingForTest() int {
 // SetLease sets a lease shorter than the option allows.
 func (s *Scheduler) SetLease(d time.Duration) { s.config.lease = d }
 
+// Yields tells whether the loop decides who has the next free slot.
+func (s *Scheduler) Yields() bool {
+	s.ahead.mu.Lock()
+	defer s.ahead.mu.Unlock()
+	return s.ahead.yield
+}
+
 // Looks is how many turns there were.
 func (s *Scheduler) Looks() int64 { return s.counters.looks.Load() }
 

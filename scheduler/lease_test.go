@@ -12,6 +12,7 @@ import (
 
 	"github.com/weirq/weir/dlq"
 	"github.com/weirq/weir/internal/store"
+	"github.com/weirq/weir/internal/storetest"
 	"github.com/weirq/weir/queue"
 	"github.com/weirq/weir/scheduler"
 )
@@ -133,6 +134,22 @@ func until[T any](r *rig, step time.Duration, ch <-chan T) (got T) {
 		}
 	}, time.Minute, 2*time.Millisecond)
 	return got
+}
+
+// pass moves the clock on in steps until it is so. After each it waits for the
+// process to make one of the statements, for a moment: time that runs ahead of a
+// process takes its leases away.
+func (r *rig) pass(step time.Duration, statements *storetest.Count, so func() bool) {
+	r.t.Helper()
+	seen, waits := int64(-1), 0
+	require.Eventually(r.t, func() bool {
+		if n := statements.Statements(); n != seen || waits == 20 {
+			seen, waits = n, 0
+			r.clock.Advance(step)
+		}
+		waits++
+		return so()
+	}, time.Minute, time.Millisecond)
 }
 
 func TestALateResultChangesNothingAndIsCounted(t *testing.T) {

@@ -24,11 +24,8 @@ func TestAStepOfTheClockTakesNoLivingJobAway(t *testing.T) {
 		asked := r.faults.Count(`with recursive l`)
 		for range 3 {
 			r.clock.Step(10 * time.Minute)
-			before := asked.Statements()
-			require.Eventually(t, func() bool { // it looks, and sweeps if it would
-				r.clock.Advance(250 * time.Millisecond)
-				return asked.Statements() >= before+3
-			}, time.Minute, time.Millisecond)
+			before := asked.Statements() // it looks, and sweeps if it would
+			r.pass(250*time.Millisecond, asked, func() bool { return asked.Statements() >= before+3 })
 		}
 		r.clock.Step(-time.Hour)
 		r.clock.Advance(20 * time.Second)
@@ -67,13 +64,13 @@ func TestAFinishedJobWhoseResultCannotBeWrittenIsNotStartedAgain(t *testing.T) {
 		mend := r.faults.FailAll(`insert into \S*weir_history`)
 		id := r.enqueue("a", []string{"x"})[0]
 		stop, done := r.serve()
-		require.Eventually(t, func() bool { r.clock.Advance(time.Second); return r.count() == 1 }, time.Minute, time.Millisecond)
 		renewals := r.faults.Count(renewal)
-		require.Eventually(t, func() bool { r.clock.Advance(time.Second); return renewals.Statements() >= 10 }, time.Minute, time.Millisecond)
+		r.pass(2*time.Second, renewals, func() bool { return r.count() == 1 })
+		r.pass(2*time.Second, renewals, func() bool { return renewals.Statements() >= 10 })
 		other.drain()
 		require.Zero(t, other.count())
 		mend()
-		require.Eventually(t, func() bool { r.clock.Advance(time.Second); return r.get(id).State == queue.StateCompleted }, time.Minute, time.Millisecond)
+		r.pass(2*time.Second, renewals, func() bool { return r.get(id).State == queue.StateCompleted })
 		stop()
 		require.NoError(t, until(r, 100*time.Millisecond, done))
 		require.Equal(t, 1, r.get(id).Attempt)
