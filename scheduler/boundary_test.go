@@ -106,7 +106,7 @@ type walk struct {
 }
 
 // walkLease is how long a statement may hang as well, so it is short.
-const walkLease = 400 * time.Millisecond
+const walkLease = 200 * time.Millisecond
 
 func newWalk(t *testing.T, db storetest.Database) *walk {
 	t.Helper()
@@ -119,8 +119,8 @@ func newWalk(t *testing.T, db storetest.Database) *walk {
 func (w *walk) insist(what string, do func(context.Context) error) {
 	w.t.Helper()
 	var err error
-	for range 5 {
-		ctx, cancel := context.WithTimeout(w.t.Context(), 4*walkLease)
+	for range 20 {
+		ctx, cancel := context.WithTimeout(w.t.Context(), 2*walkLease)
 		err = do(ctx)
 		cancel()
 		if err == nil {
