@@ -137,26 +137,34 @@ func TestAnOpenBreakerMakesJobsWaitAndProbesDecide(t *testing.T) {
 // end decides nothing.
 func TestOnlyProbesCountAsProbes(t *testing.T) {
 	eachStrategy(t, func(t *testing.T, r *rig) {
-		s := r.stuck("a", scheduler.MaxRetries(0), scheduler.Breaker{Failures: 1, Window: time.Minute, Open: 30 * time.Second, Probes: 2})
-		r.enqueue("a", numbered(2))
-		stop, done := r.serve()
-		<-s.begun
-		<-s.begun
-		s.answer <- errors.New("down") // one fails and opens it, the other goes on
-		require.Eventually(t, func() bool { return len(r.letters()) == 1 }, time.Minute, time.Millisecond)
-		r.enqueue("a", numbered(5))
-		for range 2 {
-			until(r, time.Second, s.begun)
+		begun, answers := make(chan string, 10), map[string]chan error{}
+		for _, job := range []string{"fails", "goes on", "1", "2", "3", "4", "5"} {
+			answers[job] = make(chan error)
 		}
+		r.task("a", func(job *queue.Job[string]) error {
+			begun <- job.Args
+			return <-answers[job.Args]
+		}, scheduler.MaxRetries(0), scheduler.Breaker{Failures: 1, Window: time.Minute, Open: 30 * time.Second, Probes: 2})
+		old := r.enqueue("a", []string{"fails", "goes on"})
+		stop, done := r.serve()
+		<-begun
+		<-begun
+		answers["fails"] <- errors.New("down") // and opens it
+		require.Eventually(t, func() bool { return len(r.letters()) == 1 }, time.Minute, time.Millisecond)
+		r.enqueue("a", []string{"1", "2", "3", "4", "5"})
+		require.ElementsMatch(t, []string{"1", "2"}, []string{until(r, time.Second, begun), until(r, time.Second, begun)})
 		require.GreaterOrEqual(t, r.clock.Now().Sub(epoch), 30*time.Second)
 		r.clock.Advance(10 * time.Second)
-		s.answer <- nil // the one from before, or a probe: all wait alike
+		answers["goes on"] <- nil
+		require.Eventually(t, func() bool { return r.get(old[1]).State == queue.StateCompleted }, time.Minute, time.Millisecond)
+		looks := r.s.Looks()
+		r.enqueue("a", []string{"5"})
+		require.Eventually(t, func() bool { r.clock.Advance(100 * time.Millisecond); return r.s.Looks() > looks }, time.Minute, time.Millisecond)
 		stop()
-		for range 2 {
-			s.answer <- nil
-		}
+		answers["1"] <- nil
+		answers["2"] <- nil
 		require.NoError(t, <-done)
-		require.Empty(t, s.begun, "no third probe")
+		require.Empty(t, begun, "no third probe")
 	})
 }
 
