@@ -85,7 +85,7 @@ func (s *Store) changed(ctx context.Context, t *tx, each int64, st *statement, a
 	groups, err := selectRows[struct {
 		deadGroup
 		Count int64 `db:"count"`
-	}](ctx, t, s.text(st), args...)
+	}](ctx, t, s.moving(t, st), args...)
 	if err != nil {
 		return 0, err
 	}

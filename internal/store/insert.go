@@ -92,12 +92,18 @@ func (s *Store) insertDistinct(ctx context.Context, h Handle, jobs []NewJob) ([]
 	for i := range jobs {
 		todo = append(todo, i)
 	}
+	var news arrivals
+	if s.target.dialect == Postgres && !wary(h) && !slices.ContainsFunc(jobs, collides) {
+		err := s.insertFresh(ctx, h, jobs, todo, &news)
+		for i := range jobs {
+			out[i] = Inserted{UID: jobs[i].UID}
+		}
+		return out, news.wake(), err
+	}
 	todo, err := s.settleRepeats(ctx, h, jobs, out, todo)
 	if err != nil {
 		return nil, Wake{}, err
 	}
-	ready := map[Line]struct{}{}
-	var wake Wake
 	// A job that was not stored, or was taken back, lost to one with its id, or
 	// to a live one with its unique key. If that one has ended in between, the
 	// insert is simply due again.
@@ -126,11 +132,7 @@ func (s *Store) insertDistinct(ctx context.Context, h Handle, jobs []NewJob) ([]
 				continue
 			}
 			out[i] = Inserted{UID: r.UID}
-			if r.State == Waiting {
-				ready[r.Line] = struct{}{}
-			} else if wake.Due == 0 || r.RunAt < wake.Due {
-				wake.Due = r.RunAt
-			}
+			news.add(r)
 		}
 		if todo, err = s.settleLost(ctx, h, jobs, out, lost); err != nil {
 			return nil, Wake{}, err
@@ -139,10 +141,51 @@ func (s *Store) insertDistinct(ctx context.Context, h Handle, jobs []NewJob) ([]
 	if len(todo) > 0 {
 		return nil, Wake{}, fmt.Errorf("job %s of task %q: the holder of its unique key keeps changing", jobs[todo[0]].UID, jobs[todo[0]].Task)
 	}
-	for line := range ready {
-		wake.Lines = append(wake.Lines, line)
+	return out, news.wake(), nil
+}
+
+// collides tells whether something can be in the way of a job.
+func collides(j NewJob) bool { return j.Repeat || j.UniqueKey != "" }
+
+// insertFresh stores jobs that do not collide: their ids were just made.
+func (s *Store) insertFresh(ctx context.Context, h Handle, jobs []NewJob, todo []int, news *arrivals) error {
+	for chunk := range chunks(jobs, todo) {
+		rows, err := selectRows[storedRow](ctx, h, s.text(freshSQL), s.insertArrays(jobs, chunk)...)
+		if err != nil {
+			return err
+		}
+		for _, r := range rows {
+			news.add(r)
+		}
 	}
-	return out, wake, nil
+	return nil
+}
+
+// arrivals are what schedulers are told of jobs that were stored.
+type arrivals struct {
+	lines map[Line]struct{}
+	due   int64
+}
+
+func (a *arrivals) add(r storedRow) {
+	if r.State != Waiting {
+		if a.due == 0 || r.RunAt < a.due {
+			a.due = r.RunAt
+		}
+		return
+	}
+	if a.lines == nil {
+		a.lines = map[Line]struct{}{}
+	}
+	a.lines[r.Line] = struct{}{}
+}
+
+func (a *arrivals) wake() Wake {
+	w := Wake{Due: a.due}
+	for line := range a.lines {
+		w.Lines = append(w.Lines, line)
+	}
+	return w
 }
 
 // chunks cuts the jobs named by todo into statements' worth.
@@ -173,26 +216,32 @@ type storedRow struct {
 	RunAt int64  `db:"run_at"`
 }
 
-var insertSQL = &statement{
-	postgres: `
+var (
+	insertSQL = &statement{postgres: insertPostgres + ` on conflict do nothing
+returning uid, task, queue, state, run_at`}
+	// freshSQL is for jobs that nothing can be in the way of, and tells only where
+	// they went.
+	freshSQL = &statement{postgres: `with stored as (` + insertPostgres + ` returning task, queue, state, run_at)
+select task, queue, state, min(run_at) as run_at from stored group by task, queue, state`}
+)
+
+const insertPostgres = `
 with c as materialized (select coalesce($1::bigint, ` + pgNow + `) as now),
 r as (
-    select r.*, case when r.at <> 0 then r.at else c.now + r.delay end as due, c.now
+    select r.*, coalesce(nullif(r.queue, ''), t.queue, 'default') as place,
+           case when r.at <> 0 then r.at else c.now + r.delay end as due, c.now
     from unnest($2::uuid[], $3::text[], $4::text[], $5::smallint[], $6::bigint[], $7::bigint[], $8::bigint[], $9::bigint[],
                 $10::bytea[], $11::text[], $12::text[], $13::int[], $14::bigint[], $15::text[], $16::int[])
          with ordinality as r(uid, task, queue, rank, delay, at, expires_in, expires_at,
-                args, metadata, unique_key, max_retries, timeout, replay_of, replays, ord), c
+                args, metadata, unique_key, max_retries, timeout, replay_of, replays, ord)
+         left join weir_tasks t on t.name = r.task, c
 )
 insert into weir_jobs (uid, task, queue, state, rank, first_due, run_at, enqueued_at, expires_at,
                        args, metadata, unique_key, max_retries, timeout, replay_of, replays)
-select uid, task, coalesce(nullif(queue, ''), (select t.queue from weir_tasks t where t.name = r.task), 'default'),
-       case when due > now then 2 else 0 end, rank, greatest(due, now), due, now,
+select uid, task, place, case when due > now then 2 else 0 end, rank, greatest(due, now), due, now,
        case when expires_at <> 0 then expires_at when expires_in <> 0 then now + expires_in end,
        args, nullif(metadata, ''), nullif(unique_key, ''), nullif(max_retries, -1), nullif(timeout, 0), nullif(replay_of, '')::uuid, replays
-from r order by ord
-on conflict do nothing
-returning uid, task, queue, state, run_at`,
-}
+from r order by ord`
 
 const insertColumnsSQLite = `
 insert into weir_jobs (uid, task, queue, state, rank, first_due, run_at, enqueued_at, expires_at,

@@ -295,3 +295,16 @@ func (b *bundle) nextID(t testing.TB, next int64) {
 	}
 	b.exec(t, `delete from weir_jobs`)
 }
+
+// Ids that were just made are not looked for, unless one is in the way.
+func TestAnIDThatIsTakenAgainstAllExpectationIsFound(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, db storetest.Database) {
+		b := setup(t, db)
+		jobs := newJobs("a", 3)
+		b.insert(t, jobs[1])
+		out, err := b.Insert(t.Context(), jobs)
+		require.NoError(t, err)
+		require.Equal(t, []store.Inserted{{UID: jobs[0].UID}, {UID: jobs[1].UID, Existed: true}, {UID: jobs[2].UID}}, out)
+		require.EqualValues(t, 3, b.count(t, `select count(*) from weir_jobs`))
+	})
+}

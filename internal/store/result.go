@@ -213,7 +213,7 @@ func (s *Store) writeDead(ctx context.Context, t *tx, set []Result, why string) 
 
 func (s *Store) writeDone(ctx context.Context, t *tx, set []Result) (int64, error) {
 	ids, seals := seals(set)
-	n, err := s.exec(ctx, t, doneSQL, s.ids(ids), s.ids(seals), s.given())
+	n, err := affected(t.ExecContext(ctx, s.moving(t, doneSQL), s.ids(ids), s.ids(seals), s.given()))
 	if err == nil && s.target.dialect == SQLite {
 		_, err = s.exec(ctx, t, doneDeleteSQL, s.ids(ids), s.ids(seals))
 	}

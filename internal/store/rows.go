@@ -2,9 +2,9 @@ package store
 
 import (
 	"context"
+	"database/sql"
 	"encoding/json"
 	"fmt"
-	"time"
 
 	"github.com/jmoiron/sqlx"
 )
@@ -27,7 +27,7 @@ func selectRows[T any](ctx context.Context, h Handle, text string, args ...any) 
 		if !alone || !transient(err) || attempt == maxAttempts || ctx.Err() != nil {
 			return out, err
 		}
-		pause(ctx, time.Duration(attempt)*time.Millisecond)
+		pause(ctx, apart(attempt))
 	}
 }
 
@@ -77,7 +77,10 @@ func document[T ~string | ~int64 | ~int16](set []T) string {
 
 // exec runs a statement and returns how many rows it touched.
 func (s *Store) exec(ctx context.Context, h Handle, st *statement, args ...any) (int64, error) {
-	res, err := h.ExecContext(ctx, s.text(st), args...)
+	return affected(h.ExecContext(ctx, s.text(st), args...))
+}
+
+func affected(res sql.Result, err error) (int64, error) {
 	if err != nil {
 		return 0, err
 	}

@@ -62,7 +62,7 @@ func (s *Store) shed(ctx context.Context, t *tx, sheds []Shed, now int64) error 
 		tasks, err := selectRows[struct {
 			Task  string `db:"task"`
 			Count int64  `db:"count"`
-		}](ctx, t, s.text(shedSQL), s.ids(ids), reason, now)
+		}](ctx, t, s.moving(t, shedSQL), s.ids(ids), reason, now)
 		for _, r := range tasks {
 			t.countDead(deadGroup{KindShed, r.Task, reasonClass(reason), now / hour}, r.Count)
 		}

@@ -49,6 +49,19 @@ func (s *Store) text(st *statement) string {
 	return text
 }
 
+// moving is the text of a statement that moves jobs to another table. To look out
+// for rows that already stand there costs PostgreSQL a third of the move, so it
+// is done only in a transaction that has met one, and is tried again.
+func (s *Store) moving(t *tx, st *statement) string {
+	text := s.text(st)
+	if t.wary || s.target.dialect == SQLite {
+		return text
+	}
+	return strings.Replace(text, onConflict, "", 1)
+}
+
+const onConflict = ` on conflict do nothing`
+
 func (s *Store) qualify(text string) string {
 	if s.target.schema == "" {
 		return text

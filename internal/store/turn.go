@@ -331,7 +331,7 @@ func (s *Store) start(ctx context.Context, t *tx, ids []int64, now, claim int64,
 	if len(ids) == 0 {
 		return nil, nil
 	}
-	jobs, err := selectRows[Job](ctx, t, s.text(startSQL), s.ids(ids), now, claim, now+lease.Microseconds())
+	jobs, err := s.startedJobs(ctx, t, len(ids), startSQL, s.ids(ids), now, claim, now+lease.Microseconds())
 	if err != nil {
 		return nil, fmt.Errorf("start %d jobs: %w", len(ids), err)
 	}
@@ -345,6 +345,26 @@ func (s *Store) start(ctx context.Context, t *tx, ids []int64, now, claim int64,
 	}
 	slices.SortFunc(jobs, func(a, b Job) int { return cmp.Compare(place[a.ID], place[b.ID]) })
 	return jobs, nil
+}
+
+// startedJobs reads jobs of startedColumns. To let sqlx find the fields would cost
+// more than all the rest of what a turn does here for a job.
+func (s *Store) startedJobs(ctx context.Context, t *tx, about int, st *statement, args ...any) ([]Job, error) {
+	rows, err := t.QueryContext(ctx, s.text(st), args...)
+	if err != nil {
+		return nil, cancelled(ctx, err)
+	}
+	defer rows.Close()
+	jobs := make([]Job, 0, about)
+	for rows.Next() {
+		jobs = append(jobs, Job{})
+		j := &jobs[len(jobs)-1]
+		if err := rows.Scan(&j.ID, &j.UID, &j.Task, &j.Queue, &j.State, &j.Rank, &j.FirstDue, &j.RunAt, &j.EnqueuedAt, &j.StartedAt, &j.ExpiresAt, &j.Claim, &j.Attempt,
+			&j.GivenBack, &j.MaxRetries, &j.Timeout, &j.Deferrals, &j.UniqueKey, &j.Args, &j.Metadata, &j.Errors, &j.ReplayOf, &j.Replays); err != nil {
+			return nil, err
+		}
+	}
+	return jobs, cancelled(ctx, rows.Err())
 }
 
 var deferSQL = &statement{
@@ -385,7 +405,7 @@ var claimedSQL = &statement{
 func (s *Store) Claimed(ctx context.Context, claim int64) ([]Job, error) {
 	var jobs []Job
 	err := s.writeFor(ctx, turning, func(t *tx) (err error) {
-		jobs, err = selectRows[Job](ctx, t, s.text(claimedSQL), claim)
+		jobs, err = s.startedJobs(ctx, t, 0, claimedSQL, claim)
 		return err
 	})
 	if err != nil {

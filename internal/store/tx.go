@@ -6,6 +6,7 @@ import (
 	"database/sql/driver"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"time"
 
 	"github.com/jmoiron/sqlx"
@@ -27,6 +28,7 @@ type tx struct {
 	conn   *sqlx.Conn
 	writer *writer // SQLite's
 	ended  bool    // committed
+	wary   bool    // of rows that already stand where a job is to go
 	// dead is by how many the dead letters of a group became more or fewer.
 	dead map[deadGroup]int64
 }
@@ -100,17 +102,27 @@ func (s *Store) write(ctx context.Context, do func(*tx) error) error {
 }
 
 func (s *Store) writeFor(ctx context.Context, why purpose, do func(*tx) error) error {
+	wary := false
 	for attempt := 1; ; attempt++ {
-		err := s.writeOnce(ctx, why, do)
+		err := s.writeOnce(ctx, why, wary, do)
 		again := transient(err) && attempt < maxAttempts || demoted(err) && attempt < lastConnection
+		if taken(err) && !wary {
+			wary, again = true, true
+		}
 		if err == nil || !again || ctx.Err() != nil {
 			if pe, ok := errors.AsType[*pq.Error](err); ok && pe.Code == "55P03" { // lock_not_available
 				err = fmt.Errorf("%w: %w", ErrLocked, err)
 			}
 			return cancelled(ctx, s.mended(err))
 		}
-		pause(ctx, time.Duration(attempt)*time.Millisecond)
+		pause(ctx, apart(attempt))
 	}
+}
+
+// apart is how long to wait before another attempt: up to twice as long as before
+// the last one, and not as long as whoever failed at the same time.
+func apart(attempt int) time.Duration {
+	return rand.N(4 * time.Millisecond << attempt) //nolint:gosec // nobody is to guess it
 }
 
 // pause waits in real time, also under an injected clock, which nobody moves
@@ -124,11 +136,12 @@ func pause(ctx context.Context, d time.Duration) {
 	}
 }
 
-func (s *Store) writeOnce(ctx context.Context, why purpose, do func(*tx) error) error {
+func (s *Store) writeOnce(ctx context.Context, why purpose, wary bool, do func(*tx) error) error {
 	t, err := s.begin(ctx, why)
 	if err != nil {
 		return err
 	}
+	t.wary = wary
 	// Also when do panics: no connection is left in a transaction.
 	defer t.release(ctx)
 	if err := do(t); err != nil {
@@ -241,6 +254,18 @@ func transient(err error) bool {
 		}
 	}
 	return false
+}
+
+// wary tells whether h is a transaction that met a row which was in its way.
+func wary(h Handle) bool {
+	t, ours := h.(*tx)
+	return ours && t.wary
+}
+
+// taken tells that a row already stands where one was to go.
+func taken(err error) bool {
+	pe, ok := errors.AsType[*pq.Error](err)
+	return ok && pe.Code == "23505" // unique_violation
 }
 
 // demoted tells the answer of a server that may not write: it is the primary no

@@ -59,7 +59,7 @@ func (w *watcher) all() []seen {
 func (w *watcher) matching(prefix string) (n int) {
 	for _, s := range w.all() {
 		// PostgreSQL's inserts begin with what they select.
-		if strings.HasPrefix(s.text, prefix) || prefix == "insert into" && strings.HasPrefix(s.text, "with c ") {
+		if strings.HasPrefix(s.text, prefix) || prefix == "insert into" && (strings.HasPrefix(s.text, "with c ") || strings.HasPrefix(s.text, "with stored ")) {
 			n++
 		}
 	}
