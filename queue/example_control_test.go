@@ -53,3 +53,16 @@ func ExampleClient_RunNow() {
 	fmt.Println(must(client.Get(ctx, receipt.ID)).State)
 	// Output: waiting
 }
+
+func ExampleClient_Stats() {
+	client, _, cleanup := temporary()
+	defer cleanup()
+	declare(client)
+	ctx := context.Background()
+	check(client.PauseQueue(ctx, "emails"))
+	must(SendEmail.Enqueue(ctx, client, EmailArgs{To: "ada"}))
+
+	stats := must(client.Stats(ctx))
+	fmt.Println("waiting:", stats.Waiting, "paused:", stats.Paused, "processes:", len(stats.Processes))
+	// Output: waiting: 1 paused: 1 processes: 0
+}

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/weirq/weir/bucket"
@@ -62,13 +61,7 @@ const (
 // Limits lists the limits by name. Their levels are computed for now: looking
 // changes nothing.
 func (c *Client) Limits(ctx context.Context) ([]LimitInfo, error) {
-	read := c.buckets
-	if windows, err := c.windowed(ctx); err != nil {
-		return nil, err
-	} else if windows {
-		read = c.windows
-	}
-	out, err := read(ctx)
+	out, err := c.limits(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -80,6 +73,18 @@ func (c *Client) Limits(ctx context.Context) ([]LimitInfo, error) {
 		countWaiting(&out[i], lines)
 	}
 	return out, nil
+}
+
+// limits are the limits without what waits for them.
+func (c *Client) limits(ctx context.Context) ([]LimitInfo, error) {
+	windows, err := c.windowed(ctx)
+	switch {
+	case err != nil:
+		return nil, err
+	case windows:
+		return c.windows(ctx)
+	}
+	return c.buckets(ctx)
 }
 
 func (c *Client) buckets(ctx context.Context) ([]LimitInfo, error) {
@@ -137,7 +142,7 @@ func (c *Client) bucket(ctx context.Context, name string) (info LimitInfo, found
 func countWaiting(l *LimitInfo, lines []store.LineStats) {
 	var waiting int64
 	for _, line := range lines {
-		if slices.Contains(l.Tasks, line.Task) || slices.Contains(l.Queues, line.Queue) {
+		if covers(l, line.Line) {
 			waiting += line.Waiting
 		}
 	}

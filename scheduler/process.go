@@ -23,15 +23,29 @@ func newProcess() store.Process {
 	return store.Process{ID: uuid.NewString(), Host: host, PID: int64(os.Getpid())}
 }
 
-// join says that this process runs jobs, under its strategy, unless it has just
-// done so.
+// join says that this process runs jobs, under its strategy, and how it does,
+// unless it has just done so.
 func (s *Scheduler) join(ctx context.Context) error {
 	now := s.clock.Now()
 	if now.Before(s.joinAt) {
 		return nil
 	}
-	if err := s.store.Join(ctx, s.process, string(s.config.strategy), liveFor); err != nil {
-		return err
+	p := s.process
+	p.Slots, p.Running = int64(s.config.concurrency), s.counters.running.Load()
+	if spell := s.spell.Load(); spell != nil {
+		p.Spell = *spell
+	}
+	stayed := false
+	if !s.joinAt.IsZero() {
+		var err error
+		if stayed, err = s.store.Stay(ctx, p, liveFor); err != nil {
+			return err
+		}
+	}
+	if !stayed {
+		if err := s.store.Join(ctx, p, string(s.config.strategy), liveFor); err != nil {
+			return err
+		}
 	}
 	s.joinAt = now.Add(liveEvery)
 	return nil

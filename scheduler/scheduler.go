@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/weirq/weir/internal/clock"
@@ -56,6 +57,7 @@ type Scheduler struct {
 	gaveWay  bool // the last look at a flood left it out for what had just come
 	shedLog  shedLog
 	trouble  trouble
+	spell    atomic.Pointer[store.Spell] // the last trouble, for those who ask how this process does
 	blocked  blocked
 	pulse    pulse
 	paused   map[string]struct{} // queues, as of the last survey

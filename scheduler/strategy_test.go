@@ -117,6 +117,7 @@ func TestAProcessThatWasSuspendedThroughASwitchStops(t *testing.T) {
 		r.enqueue("a", []string{"x"})
 		_, done := r.serve()
 		<-s.begun
+		r.meddle(`update weir_processes set live_until = 0`)
 		r.meddle(`update weir_settings set value = 'token_bucket'`)
 		answered := make(chan struct{})
 		go func() { s.answer <- nil; close(answered) }()
@@ -143,9 +144,47 @@ func TestAProcessIsLiveWhileItRunsAndGoneWhenItStops(t *testing.T) {
 			require.NoError(t, r.db.SQL(t).QueryRowContext(t.Context(), `select live_until from weir_processes`).Scan(&until))
 			return until == r.clock.Now().Add(30*time.Second).UnixMicro()
 		}, time.Minute, time.Millisecond, "it says so again")
+
+		r.meddle(`delete from weir_processes`) // it was suspended, and another one joined
+		r.clock.Advance(8 * time.Second)
+		require.Eventually(t, func() bool { return live() == 1 }, time.Minute, time.Millisecond, "it joins again")
 		s.answer <- nil
 		stop()
 		require.NoError(t, <-done)
 		require.Zero(t, live())
+	})
+}
+
+// Whoever looks at the processes sees what the database answered one when it
+// failed it, and since when; also afterwards.
+func TestAProcessShowsItsLastTroubleWithTheDatabase(t *testing.T) {
+	each(t, func(t *testing.T, r *rig) {
+		r.task("a", nil)
+		stop, done := r.serve()
+		process := func() queue.ProcessInfo {
+			stats, err := r.client.Stats(t.Context())
+			require.NoError(t, err)
+			require.Len(t, stats.Processes, 1)
+			return stats.Processes[0]
+		}
+		r.enqueue("a", []string{"well"})
+		require.Eventually(t, func() bool { return r.count() == 1 }, time.Minute, time.Millisecond)
+		require.Empty(t, process().Error)
+
+		mend := r.faults.FailAll(`set state = 1`)
+		r.enqueue("a", numbered(1))
+		require.Eventually(t, func() bool { r.clock.Advance(100 * time.Millisecond); return process().Error != "" }, time.Minute, time.Millisecond)
+		p := process()
+		require.Contains(t, p.Error, storetest.ErrInjected.Error())
+		require.False(t, p.ErrorFrom.IsZero())
+		require.Zero(t, p.ErrorUntil)
+
+		mend()
+		require.Eventually(t, func() bool { r.clock.Advance(100 * time.Millisecond); return !process().ErrorUntil.IsZero() }, time.Minute, time.Millisecond)
+		require.Equal(t, p.Error, process().Error)
+		require.Equal(t, p.ErrorFrom, process().ErrorFrom)
+		require.Equal(t, 2, r.count())
+		stop()
+		require.NoError(t, <-done)
 	})
 }

@@ -53,6 +53,7 @@ func (s *Scheduler) fail(doing string, err error) {
 		t.pause = min(2*t.pause, lastPause)
 	}
 	t.err, t.until = err, now.Add(t.pause)
+	s.spell.Store(&store.Spell{Error: errorText(err), From: t.since.UnixMicro()})
 	s.surveyAt = time.Time{} // afterwards nothing that is remembered is sure
 	if s.lane != nil {
 		s.lane.readAt = time.Time{}
@@ -73,6 +74,9 @@ func (s *Scheduler) recover() {
 	}
 	if s.trouble.said {
 		s.log.Info("database_back", "after", s.clock.Now().Sub(s.trouble.since))
+	}
+	if spell := s.spell.Load(); spell != nil {
+		s.spell.Store(&store.Spell{Error: spell.Error, From: spell.From, Until: s.clock.Now().UnixMicro()})
 	}
 	s.trouble = trouble{lines: s.trouble.lines}
 }

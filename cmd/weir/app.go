@@ -24,6 +24,7 @@ type app struct {
 	env         func(string) string
 	clock       clock.Clock
 	inTerminal  bool // somebody can be asked
+	outTerminal bool // what is printed is read at once
 	errTerminal bool // somebody is watching
 	errWidth    func() int
 	// signals delivers what asks the program to stop; exit ends it at once.
@@ -44,6 +45,7 @@ func newApp() *app {
 		in: os.Stdin, out: bufio.NewWriter(os.Stdout), err: os.Stderr,
 		env: os.Getenv, clock: clock.System{},
 		inTerminal:  term.IsTerminal(int(os.Stdin.Fd())),
+		outTerminal: term.IsTerminal(int(os.Stdout.Fd())),
 		errTerminal: term.IsTerminal(int(os.Stderr.Fd())),
 		errWidth: func() int {
 			width, _, _ := term.GetSize(int(os.Stderr.Fd())) // 0: not known

@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"io"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -32,6 +33,7 @@ type call struct {
 	terminal bool // somebody sits at it
 	signals  chan os.Signal
 	exited   chan int // gets the code of an exit at once
+	stdout   *screen  // default: it is only returned
 	stderr   *screen  // default: one of the call's own
 }
 
@@ -42,11 +44,15 @@ type result struct {
 
 func (c call) run(args ...string) result {
 	var out bytes.Buffer
+	stdout := io.Writer(&out)
+	if c.stdout != nil {
+		stdout = c.stdout
+	}
 	if c.stderr == nil {
 		c.stderr = &screen{}
 	}
 	a := &app{
-		in: strings.NewReader(c.stdin), out: bufio.NewWriter(&out), err: c.stderr,
+		in: strings.NewReader(c.stdin), out: bufio.NewWriter(stdout), err: c.stderr,
 		env: func(name string) string { return c.env[name] }, clock: clock.System{},
 		inTerminal: c.terminal, errTerminal: c.terminal, errWidth: func() int { return 200 },
 		signals: func() (<-chan os.Signal, func()) { return c.signals, func() {} },

@@ -18,17 +18,21 @@ func (a *app) queuesList() *cobra.Command {
 				if a.json {
 					return a.document(list[queue.QueueInfo]{Items: queues})
 				}
-				rows := make([][]string, 0, len(queues))
-				for i := range queues {
-					q := &queues[i]
-					rows = append(rows, []string{
-						q.Name, capped(q.Waiting, q.WaitingCapped), capped(q.Scheduled, q.ScheduledCapped),
-						capped(q.Running, q.RunningCapped), a.ago(q.OldestWaitingAt), yes(q.Paused),
-					})
-				}
-				a.table("queues", []string{"QUEUE", "WAITING", "SCHEDULED", "RUNNING", "OLDEST DUE", "PAUSED"}, rows)
+				a.queuesTable(queues)
 				return nil
 			})
 		},
 	}
+}
+
+func (a *app) queuesTable(queues []queue.QueueInfo) {
+	rows := make([][]string, 0, len(queues))
+	for i := range queues {
+		q := &queues[i]
+		rows = append(rows, []string{
+			q.Name, capped(q.Waiting, q.WaitingCapped), capped(q.Scheduled, q.ScheduledCapped),
+			capped(q.Running, q.RunningCapped), a.ago(q.OldestWaitingAt), yes(q.Paused),
+		})
+	}
+	a.table("queues", []string{"QUEUE", "WAITING", "SCHEDULED", "RUNNING", "OLDEST DUE", "PAUSED"}, rows)
 }

@@ -52,7 +52,7 @@ Exit codes: 0 success, 1 refusal or failure, 2 wrong usage.`,
 		a.group("schedules", "Look at schedules, run, pause and resume them", a.schedulesList(), a.schedulesRun(), a.schedulesPause(), a.schedulesResume()),
 		a.group("tasks", "Look at tasks", a.tasksList()),
 		a.group("migrate", "Look at the database's schema and strategy, and change them", a.migrateUp(), a.migrateDown(), a.migrateStatus(), a.migrateStrategy()),
-		a.audit(), a.bench(), a.version(),
+		a.stats(), a.audit(), a.bench(), a.version(),
 	)
 	a.correctHelp(root)
 	return root

@@ -157,16 +157,21 @@ const countedLines = ` select task, queue, waiting from lines order by task, que
 
 // Lines lists the lines with waiting jobs.
 func (s *Store) Lines(ctx context.Context) ([]LineStats, error) {
-	rows, err := selectRows[LineStats](ctx, s.read, s.text(linesSQL), CountBound+1)
-	if err != nil {
-		return nil, fmt.Errorf("count waiting jobs: %w", err)
-	}
-	return rows, nil
+	return s.countLines(ctx, linesSQL, CountBound+1)
 }
 
 // LinesOf lists those of what a limit covers.
 func (s *Store) LinesOf(ctx context.Context, c Covers) ([]LineStats, error) {
-	rows, err := selectRows[LineStats](ctx, s.read, s.text(coveredSQL), CountBound+1, document(c.Tasks), document(c.Queues))
+	return s.countLines(ctx, coveredSQL, CountBound+1, document(c.Tasks), document(c.Queues))
+}
+
+// The walk is quick and looks expensive: without the guards PostgreSQL compiles it
+// first, for a second.
+func (s *Store) countLines(ctx context.Context, st *statement, args ...any) (rows []LineStats, err error) {
+	err = s.guarded(ctx, func(h Handle) error {
+		rows, err = selectRows[LineStats](ctx, h, s.text(st), args...)
+		return err
+	})
 	if err != nil {
 		return nil, fmt.Errorf("count waiting jobs: %w", err)
 	}
@@ -201,8 +206,11 @@ from names n order by n.queue`}
 // Queues lists the queues that tasks or live jobs name, or that are paused.
 // Where more than CountBound jobs are scheduled or running in all, those counts are of the
 // first of them.
-func (s *Store) Queues(ctx context.Context) ([]QueueStats, error) {
-	rows, err := selectRows[QueueStats](ctx, s.read, s.text(queuesSQL), CountBound+1)
+func (s *Store) Queues(ctx context.Context) (rows []QueueStats, err error) {
+	err = s.guarded(ctx, func(h Handle) error { // as above
+		rows, err = selectRows[QueueStats](ctx, h, s.text(queuesSQL), CountBound+1)
+		return err
+	})
 	if err != nil {
 		return nil, fmt.Errorf("list queues: %w", err)
 	}

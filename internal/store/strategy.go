@@ -22,15 +22,6 @@ var ErrStrategy = errors.New("another strategy")
 // run jobs.
 var ErrLive = errors.New("processes are running jobs")
 
-// Process is one that runs jobs.
-type Process struct {
-	ID        string `db:"id"`
-	Host      string `db:"host"`
-	PID       int64  `db:"pid"`
-	LiveUntil int64  `db:"live_until"`
-	Now       int64  `db:"now"`
-}
-
 var (
 	storeStrategySQL = &statement{postgres: `insert into weir_settings (name, value) values ('strategy', $1) on conflict do nothing`}
 	strategySQL      = &statement{postgres: `select value from weir_settings where name = 'strategy'`}
@@ -46,28 +37,6 @@ var (
 	unsetAllSQL       = &statement{postgres: `
 update weir_limits set override_rate = null, override_burst = null, override_until = null, override_reason = null
 where override_rate is not null`}
-)
-
-var (
-	liveSQL = &statement{
-		postgres: `
-insert into weir_processes (id, host, pid, live_until) values ($1, $2, $3, coalesce($4::bigint, ` + pgNow + `) + $5::bigint)
-on conflict (id) do update set live_until = excluded.live_until`,
-		sqlite: `
-insert into weir_processes (id, host, pid, live_until) values ($1, $2, $3, $4 + $5)
-on conflict (id) do update set live_until = excluded.live_until`,
-	}
-	goneSQL = &statement{
-		postgres: `delete from weir_processes where live_until <= coalesce($1::bigint, ` + pgNow + `)`,
-		sqlite:   `delete from weir_processes where live_until <= $1`,
-	}
-	leaveSQL     = &statement{postgres: `delete from weir_processes where id = $1`}
-	processesSQL = &statement{
-		postgres: `
-select id, host, pid, live_until, coalesce($1::bigint, ` + pgNow + `) as now from weir_processes
-where live_until > coalesce($1::bigint, ` + pgNow + `) order by host, pid, id`,
-		sqlite: `select id, host, pid, live_until, $1 as now from weir_processes where live_until > $1 order by host, pid, id`,
-	}
 )
 
 // Strategy is the strategy of the database: "" until a process has run jobs.
@@ -86,47 +55,6 @@ func (s *Store) strategy(ctx context.Context, h Handle, st *statement) (string, 
 		return "", nil
 	}
 	return rows[0].Value, nil
-}
-
-// Join says that a process runs jobs under a strategy, and goes on to for so
-// long. The first one gives the database its strategy; one that comes with
-// another is refused, with ErrStrategy.
-func (s *Store) Join(ctx context.Context, p Process, strategy string, live time.Duration) error {
-	err := s.write(ctx, func(t *tx) error {
-		if _, err := s.exec(ctx, t, storeStrategySQL, strategy); err != nil {
-			return err
-		}
-		// A switch of the strategy waits for this transaction, and this one for it.
-		have, err := s.strategy(ctx, t, shareStrategySQL)
-		if err != nil {
-			return err
-		}
-		if have != strategy {
-			return fmt.Errorf("database %s: %w: its jobs run under %s, and this process comes with %s: change its strategy, or stop all processes and run `weir migrate strategy %s`",
-				s, ErrStrategy, have, strategy, strategy)
-		}
-		if _, err := s.exec(ctx, t, goneSQL, s.given()); err != nil {
-			return err
-		}
-		_, err = s.exec(ctx, t, liveSQL, p.ID, p.Host, p.PID, s.given(), live.Microseconds())
-		return err
-	})
-	if err != nil {
-		return fmt.Errorf("join: %w", err)
-	}
-	return nil
-}
-
-// Leave says that a process runs no jobs any more.
-func (s *Store) Leave(ctx context.Context, id string) error {
-	err := s.write(ctx, func(t *tx) error {
-		_, err := s.exec(ctx, t, leaveSQL, id)
-		return err
-	})
-	if err != nil {
-		return fmt.Errorf("leave: %w", err)
-	}
-	return nil
 }
 
 // Switched is what a switch of the strategy did.
