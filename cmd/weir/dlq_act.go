@@ -118,7 +118,20 @@ func (a *app) replayWhere(ctx context.Context, letters *dlq.Letters, f dlq.Filte
 		done = "would be replayed"
 	}
 	fmt.Fprintf(a.out, "%s %s, %d skipped\n", count(result.Replayed, "dead letter"), done, result.Skipped)
+	if err == nil && f.NotKind == dlq.Shed {
+		err = a.noteShed(ctx, letters, f)
+	}
 	return asUsage(err)
+}
+
+// noteShed tells of what the filter would select if it named its kind.
+func (a *app) noteShed(ctx context.Context, letters *dlq.Letters, f dlq.Filter) error {
+	f.Kind, f.NotKind = dlq.Shed, ""
+	left, err := letters.Count(ctx, f)
+	if err == nil && left.N > 0 {
+		fmt.Fprintf(a.err, "weir: note: kind shed is left out, %s: add --kind shed to replay it\n", capped(left.N, left.Capped))
+	}
+	return err
 }
 
 func (a *app) dlqPurge() *cobra.Command {

@@ -162,7 +162,9 @@ func TestReplayMakesNewJobs(t *testing.T) {
 		assert.Equal(t, words("id job_id new_id skipped"), keys(replayed[0]))
 		assert.Contains(t, r.err, "dead letter "+ids[0]+": not found")
 
-		assert.Equal(t, "0 dead letters replayed, 0 skipped\n", b.ok(t, "dlq", "replay", "--task", "sample", "--yes"), "what was shed wants --kind shed")
+		r = b.run("dlq", "replay", "--task", "sample", "--yes")
+		assert.Equal(t, "0 dead letters replayed, 0 skipped\n", r.out, "what was shed wants --kind shed")
+		assert.Regexp(t, `^weir: note: kind shed is left out, \d+: add --kind shed to replay it\n$`, r.err)
 		assert.Equal(t, "3 dead letters would be replayed, 0 skipped\n", b.ok(t, "dlq", "replay", "--kind", "shed", "--dry-run"))
 		doc := b.json(t, "dlq", "replay", "--kind", "shed", "--yes", "--rate", "1000/s")
 		assert.Equal(t, words("replayed skipped first_skipped"), keys(doc))
