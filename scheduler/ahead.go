@@ -22,6 +22,10 @@ const (
 	aheadFor = 50 * time.Millisecond
 	// aheadMost bounds a turn.
 	aheadMost = 2000
+	// aheadLongest is how long a job may wait here: its slots are held by handlers
+	// that have become slow, while what is more urgent waits behind it and other
+	// processes may have slots.
+	aheadLongest = 500 * time.Millisecond
 )
 
 // ahead are jobs that were claimed ahead. Handlers that end take the next by
@@ -206,3 +210,11 @@ func (s *Scheduler) recall(which func(*heldJob) bool) {
 }
 
 func all(*heldJob) bool { return true }
+
+// overstays tells which jobs may not wait here any longer at now.
+func (s *Scheduler) overstays(now time.Time) func(*heldJob) bool {
+	return func(j *heldJob) bool {
+		_, paused := s.paused[j.row.Queue]
+		return paused || now.Sub(j.since) >= aheadLongest
+	}
+}

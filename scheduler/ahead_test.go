@@ -180,3 +180,24 @@ func TestAJobThatIsCancelledWhileItWaitsInAProcessDoesNotRun(t *testing.T) {
 		require.Equal(t, queue.StateCancelled, r.get(quick[1]).State)
 	}, scheduler.Concurrency(1))
 }
+
+// Handlers have become slow: others may have slots, and work may come that is more
+// urgent.
+func TestWhatWaitsTooLongInAProcessGoesBack(t *testing.T) {
+	each(t, func(t *testing.T, r *rig) {
+		s, quick := crowd(t, r, func() { r.task("urgent", nil) })
+		done := r.aside()
+		<-s.begun
+		r.claimedAhead(6)
+		r.clock.Advance(500 * time.Millisecond)
+		r.enqueue("urgent", []string{"first"}, queue.Priority(1))
+		r.claimedAhead(1)
+		for _, id := range quick {
+			require.Equal(t, queue.StateWaiting, r.get(id).State)
+			require.Zero(t, r.get(id).Attempt)
+		}
+		s.answer <- nil
+		require.NoError(t, <-done)
+		require.Equal(t, []string{"first", "a", "b", "c", "d", "e"}, r.after())
+	}, scheduler.Concurrency(1))
+}

@@ -256,7 +256,7 @@ func (s *Scheduler) survey(ctx context.Context) error {
 		return err
 	}
 	s.paused = seen.Paused
-	s.recall(func(j *heldJob) bool { _, paused := s.paused[j.row.Queue]; return paused })
+	s.recall(s.overstays(at))
 	s.watchClock(seen.Now, elapsed)
 	s.arrive(seen.Lines)
 	s.dueAt, s.leaseAt, s.expiryAt = local(seen.Due, seen.Now, at), s.leaseEnd(local(seen.Lease, seen.Now, at)), local(seen.Expiry, seen.Now, at)

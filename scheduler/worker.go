@@ -48,7 +48,7 @@ func (s *Scheduler) hold(jobs []store.Job, at time.Time) []*heldJob {
 			row.MaxRetries = sql.NullInt64{Int64: int64(s.tasks[row.Task].maxRetries), Valid: true}
 		}
 		ctx, cancel := context.WithCancelCause(context.Background())
-		j := &heldJob{row: row, cancel: cancel, leaseUntil: until}
+		j := &heldJob{row: row, cancel: cancel, since: at, leaseUntil: until}
 		j.run = func() { s.handle(ctx, j) }
 		if old, ok := s.latest[row.ID]; ok {
 			s.loseLease(old)
