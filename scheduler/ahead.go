@@ -32,8 +32,15 @@ const (
 // themselves, unless the loop wants to decide who has the slot.
 type ahead struct {
 	mu    sync.Mutex
-	jobs  []*heldJob // in their order
-	yield bool       // slots that become free are the loop's
+	jobs  []*heldJob      // in their order
+	yield bool            // slots that become free are the loop's
+	over  <-chan struct{} // closed where nothing more is to be started
+}
+
+func (a *ahead) begin(over <-chan struct{}) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.over = over
 }
 
 // next takes the next job for a slot that becomes free.
@@ -42,6 +49,11 @@ func (a *ahead) next() *heldJob {
 	defer a.mu.Unlock()
 	if a.yield || len(a.jobs) == 0 {
 		return nil
+	}
+	select {
+	case <-a.over:
+		return nil
+	default:
 	}
 	j := a.jobs[0]
 	a.jobs = a.jobs[1:]
