@@ -22,14 +22,25 @@ const (
 	aheadFor = 50 * time.Millisecond
 	// aheadMost bounds a turn.
 	aheadMost = 2000
+	// aheadLongest is how long a job may wait here: its slots are held by handlers
+	// that have become slow, while what is more urgent waits behind it and other
+	// processes may have slots.
+	aheadLongest = 500 * time.Millisecond
 )
 
 // ahead are jobs that were claimed ahead. Handlers that end take the next by
 // themselves, unless the loop wants to decide who has the slot.
 type ahead struct {
 	mu    sync.Mutex
-	jobs  []*heldJob // in their order
-	yield bool       // slots that become free are the loop's
+	jobs  []*heldJob      // in their order
+	yield bool            // slots that become free are the loop's
+	over  <-chan struct{} // closed where nothing more is to be started
+}
+
+func (a *ahead) begin(over <-chan struct{}) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.over = over
 }
 
 // next takes the next job for a slot that becomes free.
@@ -38,6 +49,11 @@ func (a *ahead) next() *heldJob {
 	defer a.mu.Unlock()
 	if a.yield || len(a.jobs) == 0 {
 		return nil
+	}
+	select {
+	case <-a.over:
+		return nil
+	default:
 	}
 	j := a.jobs[0]
 	a.jobs = a.jobs[1:]
@@ -206,3 +222,11 @@ func (s *Scheduler) recall(which func(*heldJob) bool) {
 }
 
 func all(*heldJob) bool { return true }
+
+// overstays tells which jobs may not wait here any longer at now.
+func (s *Scheduler) overstays(now time.Time) func(*heldJob) bool {
+	return func(j *heldJob) bool {
+		_, paused := s.paused[j.row.Queue]
+		return paused || now.Sub(j.since) >= aheadLongest
+	}
+}

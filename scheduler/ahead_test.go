@@ -144,25 +144,40 @@ func TestAPauseTakesBackWhatWasClaimedAhead(t *testing.T) {
 }
 
 func TestAStopGivesBackWhatWasClaimedAhead(t *testing.T) {
-	each(t, func(t *testing.T, r *rig) {
-		s := r.stuck("stuck")
-		r.task("quick", nil)
-		r.enqueue("quick", numbered(10))
-		stop, done := r.serve()
-		require.Eventually(t, func() bool { return len(r.jobs(queue.StateCompleted)) == 10 }, time.Minute, time.Millisecond)
-		r.enqueue("stuck", []string{"x"}, queue.Priority(100))
-		<-s.begun
-		quick := r.enqueue("quick", numbered(5))
-		r.claimedAhead(6)
-		stop()
-		r.claimedAhead(1)
-		s.answer <- nil
-		require.NoError(t, <-done)
-		for _, id := range quick {
-			require.Equal(t, queue.StateWaiting, r.get(id).State)
-			require.Zero(t, r.get(id).Attempt)
-		}
-	}, scheduler.Concurrency(1))
+	for name, hangs := range map[string]bool{"": false, "the database hangs": true} {
+		t.Run(name, func(t *testing.T) {
+			each(t, func(t *testing.T, r *rig) {
+				s := r.stuck("stuck")
+				r.task("quick", nil)
+				r.enqueue("quick", numbered(10))
+				stop, done := r.serve()
+				require.Eventually(t, func() bool { return len(r.jobs(queue.StateCompleted)) == 10 }, time.Minute, time.Millisecond)
+				r.enqueue("stuck", []string{"x"}, queue.Priority(100))
+				<-s.begun
+				quick := r.enqueue("quick", numbered(5))
+				r.claimedAhead(6)
+				asked, answer := make(chan struct{}), make(chan struct{})
+				if hangs {
+					r.faults.Before(`with recursive l`, 1, func() { close(asked); <-answer })
+					r.clock.Advance(500 * time.Millisecond)
+					<-asked
+				}
+				stop()
+				if !hangs {
+					r.claimedAhead(1)
+				}
+				s.answer <- nil
+				require.Eventually(t, func() bool { return r.s.Delivered() > 0 || !hangs }, time.Minute, time.Millisecond)
+				close(answer)
+				require.NoError(t, <-done)
+				require.Empty(t, r.after())
+				for _, id := range quick {
+					require.Equal(t, queue.StateWaiting, r.get(id).State)
+					require.Zero(t, r.get(id).Attempt)
+				}
+			}, scheduler.Concurrency(1))
+		})
+	}
 }
 
 func TestAJobThatIsCancelledWhileItWaitsInAProcessDoesNotRun(t *testing.T) {
@@ -178,5 +193,26 @@ func TestAJobThatIsCancelledWhileItWaitsInAProcessDoesNotRun(t *testing.T) {
 		require.NoError(t, <-done)
 		require.Equal(t, []string{"a", "c", "d", "e"}, r.after())
 		require.Equal(t, queue.StateCancelled, r.get(quick[1]).State)
+	}, scheduler.Concurrency(1))
+}
+
+// Handlers have become slow: others may have slots, and work may come that is more
+// urgent.
+func TestWhatWaitsTooLongInAProcessGoesBack(t *testing.T) {
+	each(t, func(t *testing.T, r *rig) {
+		s, quick := crowd(t, r, func() { r.task("urgent", nil) })
+		done := r.aside()
+		<-s.begun
+		r.claimedAhead(6)
+		r.clock.Advance(500 * time.Millisecond)
+		r.enqueue("urgent", []string{"first"}, queue.Priority(1))
+		r.claimedAhead(1)
+		for _, id := range quick {
+			require.Equal(t, queue.StateWaiting, r.get(id).State)
+			require.Zero(t, r.get(id).Attempt)
+		}
+		s.answer <- nil
+		require.NoError(t, <-done)
+		require.Equal(t, []string{"first", "a", "b", "c", "d", "e"}, r.after())
 	}, scheduler.Concurrency(1))
 }

@@ -18,6 +18,9 @@ func (m *mail) waitingForTest() int {
 // SetLease sets a lease shorter than the option allows.
 func (s *Scheduler) SetLease(d time.Duration) { s.config.lease = d }
 
+// SetPatience sets for how long a stop waits for a database that does not answer.
+func (s *Scheduler) SetPatience(d time.Duration) { s.patience = d }
+
 // Yields tells whether the loop decides who has the next free slot.
 func (s *Scheduler) Yields() bool {
 	s.ahead.mu.Lock()

@@ -14,6 +14,7 @@ type heldJob struct {
 	row        store.Job
 	cancel     context.CancelCauseFunc
 	run        func()    // the attempt, in a slot
+	since      time.Time // when it was granted
 	leaseUntil time.Time // on this process's clock
 	lost       atomic.Bool
 	reported   atomic.Bool // its handler has ended; the result may not be written yet

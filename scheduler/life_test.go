@@ -256,6 +256,11 @@ func (r *rig) die(n int) []string {
 	return ids
 }
 
+// endingError is what a mock may be whose text is asked for without being expected.
+type endingError struct{}
+
+func (endingError) Error() string { runtime.Goexit(); return "" }
+
 // panics is a value that cannot even be shown.
 type panics struct{}
 
@@ -291,6 +296,7 @@ func TestAHandlerCannotTakeTheWorkerWithIt(t *testing.T) {
 		{"a timeout that it says nothing of", func(ctx context.Context) error { <-ctx.Done(); return nil }, "timed out after 20ms"},
 		{"an error without a text", func(context.Context) error { return errors.New(" \t\n") }, "an error without a text"},
 		{"an error whose text panics", func(context.Context) error { return panickingError{} }, "an error whose text panics: no text either"},
+		{"an error whose text ends the goroutine", func(context.Context) error { return endingError{} }, "the handler ended its goroutine (runtime.Goexit)"},
 		{"a nil pointer as an error", func(context.Context) error { var e *os.PathError; return e }, "an error whose text panics: runtime error: invalid memory address"},
 		{"an error that is nothing", func(context.Context) error { return panickingIsError{} }, "nothing"},
 		{"bytes that are no text", func(context.Context) error { return errors.New("a\x00b\xffc\xc3(d\u2028") }, "a\uFFFDb\uFFFDc\uFFFD(d\u2028"},

@@ -23,7 +23,7 @@ const (
 	// company is how long a result waits for others to be written with.
 	company = 200 * time.Microsecond
 	// abandonAfter is how long a stop waits for handlers whose contexts it
-	// has cancelled.
+	// has cancelled, and each time for a database that does not answer.
 	abandonAfter = 8 * time.Second
 )
 
@@ -31,7 +31,9 @@ const (
 // be. It ends when ctx has ended and everything is written.
 func (s *Scheduler) loop(ctx context.Context) error {
 	// What is begun is finished: the end of ctx stops starting, not writing.
-	work := context.WithoutCancel(ctx)
+	work, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	defer cancel()
+	defer context.AfterFunc(ctx, func() { time.AfterFunc(s.patience, cancel) })()
 	for ctx.Err() == nil {
 		busy := s.step(work, true)
 		if !busy {
@@ -39,7 +41,7 @@ func (s *Scheduler) loop(ctx context.Context) error {
 		}
 	}
 	s.log.Info("stopping", "cause", context.Cause(ctx), "running", s.running, "grace", s.config.grace)
-	return s.stop(work)
+	return s.stop(context.WithoutCancel(ctx))
 }
 
 // drain looks until nothing may start without time passing.
@@ -80,7 +82,7 @@ func (s *Scheduler) stop(ctx context.Context) error {
 	cancelled, idle := false, false
 	s.recall(all)
 	for {
-		if busy := s.step(ctx, false); busy {
+		if busy := s.lastStep(ctx); busy {
 			continue
 		}
 		if s.running == 0 && len(s.results)+len(s.blocked.results) == 0 {
@@ -112,6 +114,14 @@ func (s *Scheduler) stop(ctx context.Context) error {
 	}
 }
 
+// lastStep is a step of a stop: a database that does not answer keeps it from
+// its handlers no longer than that.
+func (s *Scheduler) lastStep(ctx context.Context) bool {
+	ctx, cancel := context.WithTimeout(ctx, s.patience)
+	defer cancel()
+	return s.step(ctx, false)
+}
+
 // abandon gives back the jobs of handlers that do not return.
 func (s *Scheduler) abandon(ctx context.Context) error {
 	s.collect()
@@ -121,7 +131,7 @@ func (s *Scheduler) abandon(ctx context.Context) error {
 	for _, h := range left {
 		results = append(results, s.interrupted(h.row, errors.New("the handler did not return")))
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), abandonAfter)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.patience)
 	defer cancel()
 	_, err := s.store.Turn(ctx, store.TurnRequest{Results: results})
 	if err != nil {
@@ -256,7 +266,7 @@ func (s *Scheduler) survey(ctx context.Context) error {
 		return err
 	}
 	s.paused = seen.Paused
-	s.recall(func(j *heldJob) bool { _, paused := s.paused[j.row.Queue]; return paused })
+	s.recall(s.overstays(at))
 	s.watchClock(seen.Now, elapsed)
 	s.arrive(seen.Lines)
 	s.dueAt, s.leaseAt, s.expiryAt = local(seen.Due, seen.Now, at), s.leaseEnd(local(seen.Lease, seen.Now, at)), local(seen.Expiry, seen.Now, at)
@@ -451,8 +461,8 @@ func (s *Scheduler) tellOthers(ctx context.Context, ended []store.Result) {
 	}
 }
 
-// claimed asks for the jobs of a claim until it gets an answer: they hold
-// tokens and attempts.
+// claimed asks for the jobs of a claim until it gets an answer, or has no more
+// time: they hold tokens and attempts.
 func (s *Scheduler) claimed(ctx context.Context, claim int64) ([]store.Job, error) {
 	if claim == 0 {
 		return nil, nil
@@ -460,7 +470,7 @@ func (s *Scheduler) claimed(ctx context.Context, claim int64) ([]store.Job, erro
 	deadline := s.clock.Now().Add(s.config.lease)
 	for {
 		jobs, err := s.store.Claimed(ctx, claim)
-		if err == nil || !s.clock.Now().Before(deadline) {
+		if err == nil || ctx.Err() != nil || !s.clock.Now().Before(deadline) {
 			return jobs, err
 		}
 		fired, release := clock.System{}.Timer(100 * time.Millisecond)

@@ -62,8 +62,9 @@ type Scheduler struct {
 	pulse    pulse
 	paused   map[string]struct{} // queues, as of the last survey
 
-	joinAt time.Time   // when this process is to say again that it runs jobs
-	quit   func(error) // ends the run, and is what it returns
+	joinAt   time.Time     // when this process is to say again that it runs jobs
+	patience time.Duration // with a database that does not answer, in a stop
+	quit     func(error)   // ends the run, and is what it returns
 
 	mail        mail
 	renewNow    chan struct{} // holds one ring: somebody's job may be lost
@@ -88,7 +89,7 @@ func New(client *queue.Client, opts ...Option) (*Scheduler, error) {
 		},
 		store: client.Store(), prepare: client.Prepare, process: newProcess(),
 		tasks: map[string]*task{}, schedules: map[string]*schedule{},
-		lines: map[store.Line]*line{}, latest: map[int64]*heldJob{},
+		lines: map[store.Line]*line{}, latest: map[int64]*heldJob{}, patience: abandonAfter,
 	}
 	s.clock = s.store.Clock()
 	s.mail.init()
@@ -272,6 +273,7 @@ func (s *Scheduler) serve(ctx context.Context, loop func(context.Context) error)
 	ctx, quit := context.WithCancelCause(ctx)
 	defer quit(nil)
 	s.quit = func(err error) { quit(quitError{err}) }
+	s.ahead.begin(ctx.Done())
 	var beside sync.WaitGroup
 	renewing, stop := context.WithCancel(context.WithoutCancel(ctx))
 	beside.Go(func() { s.renewLeases(renewing) })

@@ -13,6 +13,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/weirq/weir/dlq"
+	"github.com/weirq/weir/internal/storetest"
 	"github.com/weirq/weir/queue"
 	"github.com/weirq/weir/scheduler"
 )
@@ -146,6 +147,33 @@ func TestAStopDoesNotWaitForAHandlerThatIgnoresIt(t *testing.T) {
 		s.answer <- nil
 		require.Equal(t, queue.StateWaiting, r.get(id).State, "what it says now is not heard")
 	})
+}
+
+func TestAStopDoesNotWaitForADatabaseThatHangs(t *testing.T) {
+	for name, fault := range map[string]func(*storetest.Faults){
+		"in a claim": func(f *storetest.Faults) { f.Hang(grant, 1) },
+		"in the question for a claim whose reply was lost": func(f *storetest.Faults) {
+			f.LoseReply(grant, 1)
+			f.FailAll(`where lease_until is not null and claim =`)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			eachStrategy(t, func(t *testing.T, r *rig) {
+				r.again(scheduler.Lease(24 * time.Hour))
+				r.s.SetPatience(time.Millisecond)
+				r.task("a", nil)
+				claims := r.faults.Count(grant)
+				fault(r.faults)
+				id := r.enqueue("a", []string{"x"})[0]
+				stop, done := r.serve()
+				require.Eventually(t, func() bool { return claims.Statements() > 0 }, time.Minute, time.Millisecond)
+				stop()
+				require.NoError(t, until(r, 100*time.Millisecond, done))
+				require.Zero(t, r.count())
+				require.NotEqual(t, queue.StateCompleted, r.get(id).State)
+			})
+		})
+	}
 }
 
 // afterwards passes on what comes, letting time pass until it does.

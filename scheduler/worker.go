@@ -48,7 +48,7 @@ func (s *Scheduler) hold(jobs []store.Job, at time.Time) []*heldJob {
 			row.MaxRetries = sql.NullInt64{Int64: int64(s.tasks[row.Task].maxRetries), Valid: true}
 		}
 		ctx, cancel := context.WithCancelCause(context.Background())
-		j := &heldJob{row: row, cancel: cancel, leaseUntil: until}
+		j := &heldJob{row: row, cancel: cancel, since: at, leaseUntil: until}
 		j.run = func() { s.handle(ctx, j) }
 		if old, ok := s.latest[row.ID]; ok {
 			s.loseLease(old)
@@ -61,16 +61,17 @@ func (s *Scheduler) hold(jobs []store.Job, at time.Time) []*heldJob {
 	return held
 }
 
-// handle runs one attempt and reports its end, whatever the handler does:
-// return, panic, or end its goroutine. Its slot goes to a job that was claimed
-// ahead, if there is one.
+// handle runs one attempt and reports its end, whatever the handler and the
+// error that it returns do: return, panic, or end the goroutine. Its slot goes to
+// a job that was claimed ahead, if there is one.
 func (s *Scheduler) handle(ctx context.Context, j *heldJob) {
 	err := errGoexit
+	var r store.Result
+	settled := false
 	defer func() {
-		if p := recover(); p != nil {
-			err = fmt.Errorf("panic: %v\n%s", p, panicked(string(debug.Stack())))
+		if !settled { // a method of the error ended the goroutine
+			r = s.settle(ctx, j.row, errGoexit)
 		}
-		r := s.settle(ctx, j.row, err)
 		j.reported.Store(true)
 		j.cancel(context.Canceled)
 		next := s.ahead.next()
@@ -79,6 +80,13 @@ func (s *Scheduler) handle(ctx context.Context, j *heldJob) {
 		if next != nil {
 			s.work.Go(next.run)
 		}
+	}()
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("panic: %v\n%s", p, panicked(string(debug.Stack())))
+		}
+		r = s.settle(ctx, j.row, err)
+		settled = true
 	}()
 	if j.lost.Load() || s.held.lapsed(j.key(), s.clock.Now()) {
 		err = errNotHandedOver
