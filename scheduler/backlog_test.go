@@ -20,7 +20,7 @@ func TestALookCostsTheSameWhateverTheBacklog(t *testing.T) {
 		r.task("slow", nil, scheduler.RateLimit("1/m"))
 		r.task("drops", nil, scheduler.OnExcess(scheduler.Drop))
 		r.task("quick", nil)
-		count, writes := r.faults.Count(`weir_(jobs|limits)`), r.faults.Count(`^update `)
+		count, writes := r.faults.Count(`weir_(jobs|limits)`), r.faults.Count(`^update \S*weir_(jobs|limits)`)
 		costs := map[int]map[string]cost{}
 		waiting, now := 0, time.Duration(0)
 		look := func(what string) {

@@ -68,7 +68,7 @@ func sizes() (workers []int, limits []int64) {
 func TestTheBoundOfAWindowIsReachedByWorkersThatReadTheSameAndNeverPassed(t *testing.T) {
 	workers, limits := sizes()
 	storetest.Each(t, func(t *testing.T, db storetest.Database) {
-		db.DSN += fastDSN(db)
+		db = db.Hasty(t)
 		c := clock.NewFake(epoch)
 		var opts []scheduler.Option
 		var names []string
@@ -119,14 +119,6 @@ func TestTheBoundOfAWindowIsReachedByWorkersThatReadTheSameAndNeverPassed(t *tes
 	})
 }
 
-// fastDSN spares tests the flushes: nothing is at stake that a power cut could take.
-func fastDSN(db storetest.Database) string {
-	if db.Dialect == "sqlite" {
-		return "?_pragma=synchronous(off)"
-	}
-	return "&synchronous_commit=off"
-}
-
 func TestExactLimitsAreExactThoughAllReadTheSame(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, db storetest.Database) {
 		c := clock.NewFake(epoch)
@@ -162,7 +154,7 @@ func TestNoWindowAndNoIntervalHasMoreThanItsBoundHoweverTheyClaim(t *testing.T) 
 	for _, c := range cases {
 		t.Run(fmt.Sprintf("N %d, W %d, faulty %v", c.count, c.workers, c.faulty), func(t *testing.T) {
 			storetest.Each(t, func(t *testing.T, db storetest.Database) {
-				db.DSN += fastDSN(db)
+				db = db.Hasty(t)
 				clock, chance := clock.NewFake(epoch), rand.New(rand.NewPCG(uint64(c.workers), uint64(c.count)))
 				n, exactly := int64(c.count), scheduler.WindowLimit("limit of exact", int64(c.count), time.Second, scheduler.Tasks("exact"), scheduler.Exact())
 				var fleet []*rig
@@ -246,7 +238,7 @@ func TestWindowsCrossMidnightAndChangesOfTheClock(t *testing.T) {
 		for _, w := range []int{1, 4} {
 			t.Run(fmt.Sprintf("%s, %d workers", name, w), func(t *testing.T) {
 				storetest.Each(t, func(t *testing.T, db storetest.Database) {
-					db.DSN += fastDSN(db)
+					db = db.Hasty(t)
 					c := clock.NewFake(first.Add(-time.Hour))
 					var fleet []*rig
 					for range w {
