@@ -54,15 +54,18 @@ from (select %s as now) c where id = $1 and live_until > c.now`
 		sqlite:   `delete from weir_processes where live_until <= $1`,
 	}
 	leaveSQL     = &statement{postgres: `delete from weir_processes where id = $1`}
-	processesSQL = func() *statement {
-		const live = `
-select p.*, c.now from weir_processes p, (select %s as now) c where p.live_until > c.now order by p.host, p.pid, p.id`
-		return &statement{
-			postgres: fmt.Sprintf(live, `coalesce($1::bigint, `+pgNow+`)`),
-			sqlite:   fmt.Sprintf(live, `$1`),
-		}
-	}()
+	leftSQL      = processesWhere(`true`)
+	processesSQL = processesWhere(`p.live_until > c.now`)
 )
+
+func processesWhere(which string) *statement {
+	rows := `
+select p.*, c.now from weir_processes p, (select %s as now) c where ` + which + ` order by p.host, p.pid, p.id`
+	return &statement{
+		postgres: fmt.Sprintf(rows, `coalesce($1::bigint, `+pgNow+`)`),
+		sqlite:   fmt.Sprintf(rows, `$1`),
+	}
+}
 
 // Join says that a process runs jobs under a strategy, and goes on to for so
 // long. The first one gives the database its strategy; one that comes with

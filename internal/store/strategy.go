@@ -75,7 +75,14 @@ func (s *Store) SwitchStrategy(ctx context.Context, to string) (out Switched, er
 		if out.From, err = s.strategy(ctx, t, lockStrategySQL); err != nil || out.From == to {
 			return err
 		}
-		live, err := selectRows[Process](ctx, t, s.text(processesSQL), s.given())
+		// A process that stays takes no lock of the strategy. To delete the rows of
+		// those who are gone waits for one that is saying at this moment that it is
+		// live, or takes its row away, so that it has to join. Whatever row is left is
+		// of a live one, whether or not its time ends right now.
+		if _, err := s.exec(ctx, t, goneSQL, s.given()); err != nil {
+			return err
+		}
+		live, err := selectRows[Process](ctx, t, s.text(leftSQL), s.given())
 		if err != nil {
 			return err
 		}

@@ -113,6 +113,40 @@ func TestAProcessThatJoinsDuringASwitchWaitsForIt(t *testing.T) {
 	require.ErrorIs(t, <-done, store.ErrStrategy)
 }
 
+// A process says that it is live without a lock of the strategy, and may do so at
+// the moment at which it would count as gone.
+func TestASwitchWaitsForAProcessThatIsSayingThatItIsLive(t *testing.T) {
+	b := setup(t, storetest.Postgres(t))
+	require.NoError(t, b.Join(t.Context(), process("1"), store.TokenBucket, lease))
+	b.clock.Advance(lease)
+	release := b.inside(t, `update weir_processes set live_until = live_until + 30000000`)
+	done := make(chan error, 1)
+	go func() {
+		_, err := b.SwitchStrategy(t.Context(), store.FixedWindow)
+		done <- err
+	}()
+	b.blocked(t, 1)
+	release()
+	require.ErrorIs(t, <-done, store.ErrLive)
+	stored, err := b.Strategy(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, store.TokenBucket, stored)
+}
+
+func TestAProcessThatSaysThatItIsLiveDuringASwitchHasToJoin(t *testing.T) {
+	b := setup(t, storetest.Postgres(t))
+	require.NoError(t, b.Join(t.Context(), process("1"), store.TokenBucket, lease))
+	release := b.inside(t, `delete from weir_processes`) // as a switch does a moment later
+	stayed := make(chan bool, 1)
+	go func() {
+		ok, err := b.Stay(t.Context(), process("1"), lease)
+		stayed <- ok || err != nil
+	}()
+	b.blocked(t, 1)
+	release()
+	require.False(t, <-stayed)
+}
+
 func TestADatabaseThatRanJobsBeforeThereWereStrategiesRanThemUnderTokenBuckets(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, db storetest.Database) {
 		b := &bundle{db: db, beside: db.SQL(t)}
