@@ -174,6 +174,9 @@ func (s *Scheduler) step(ctx context.Context, starting bool) bool {
 		return false
 	}
 	if len(s.results) == 0 && !sweep && k == nil {
+		if starting { // it has looked around since what failed, and there is nothing to do
+			s.recover()
+		}
 		return fired || again
 	}
 	if err := s.turn(ctx, k, sweep); err != nil {

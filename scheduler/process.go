@@ -16,6 +16,8 @@ import (
 const (
 	liveFor   = 30 * time.Second
 	liveEvery = liveFor / 4
+	// forgetEvery is how often it forgets others that ended without a word.
+	forgetEvery = time.Minute
 )
 
 func newProcess() store.Process {
@@ -48,10 +50,15 @@ func (s *Scheduler) join(ctx context.Context) error {
 		}
 	}
 	s.joinAt = now.Add(liveEvery)
+	if !now.Before(s.forgetAt) {
+		s.forgetAt = now.Add(forgetEvery)
+		_ = s.store.ForgetGone(ctx) // whoever joins does it, too
+	}
 	return nil
 }
 
-// stayJoined says so again and again until ctx ends. Where the strategy was
+// stayJoined says so again and again until ctx ends, and at once when trouble with
+// the database is over that the log told of. Where the strategy was
 // switched, because this process was suspended for longer than it counted as live,
 // it stops.
 func (s *Scheduler) stayJoined(ctx context.Context) {
@@ -62,6 +69,9 @@ func (s *Scheduler) stayJoined(ctx context.Context) {
 			release()
 			return
 		case <-fired:
+		case <-s.sayNow:
+			release()
+			s.joinAt = s.clock.Now()
 		}
 		err := s.join(ctx)
 		switch {

@@ -63,11 +63,13 @@ type Scheduler struct {
 	paused   map[string]struct{} // queues, as of the last survey
 
 	joinAt   time.Time     // when this process is to say again that it runs jobs
+	forgetAt time.Time     // when it forgets others that are gone
 	patience time.Duration // with a database that does not answer, in a stop
 	quit     func(error)   // ends the run, and is what it returns
 
 	mail        mail
 	renewNow    chan struct{} // holds one ring: somebody's job may be lost
+	sayNow      chan struct{} // holds one ring: trouble with the database is over
 	held        heldJobs
 	ahead       ahead
 	finished    recently
@@ -93,7 +95,7 @@ func New(client *queue.Client, opts ...Option) (*Scheduler, error) {
 	}
 	s.clock = s.store.Clock()
 	s.mail.init()
-	s.renewNow = make(chan struct{}, 1)
+	s.renewNow, s.sayNow = make(chan struct{}, 1), make(chan struct{}, 1)
 	s.held.jobs = map[store.Held]*heldJob{}
 	errs := applied(opts, func(o Option) error { return o.apply(&s.config) })
 	if err := about("scheduler", errs...); err != nil {

@@ -188,3 +188,64 @@ func TestAProcessShowsItsLastTroubleWithTheDatabase(t *testing.T) {
 		require.NoError(t, <-done)
 	})
 }
+
+// To stay is one update, and asks for the strategy no more. Rows of those who ended
+// without a word do not stay for ever, although nobody joins.
+func TestAProcessThatStaysJoinsOnceAndForgetsWhoIsGone(t *testing.T) {
+	each(t, func(t *testing.T, r *rig) {
+		r.task("a", nil)
+		joins, words := r.faults.Count(`weir_settings`), r.faults.Count(`^update \S*weir_processes`)
+		stop, done := r.serve()
+		rows := func(where string) (n int) {
+			require.NoError(t, r.db.SQL(t).QueryRowContext(t.Context(), `select count(*) from weir_processes where `+where).Scan(&n))
+			return n
+		}
+		require.Eventually(t, func() bool { return rows(`true`) == 1 }, time.Minute, time.Millisecond)
+		joined := joins.Statements()
+		r.meddle(`insert into weir_processes (id, host, pid, live_until) values ('gone', 'h', 1, 1)`)
+		for n := range int64(10) {
+			r.clock.Advance(8 * time.Second)
+			require.Eventually(t, func() bool { return words.Statements() > n }, time.Minute, time.Millisecond)
+		}
+		require.Eventually(t, func() bool { return rows(`id = 'gone'`) == 0 }, time.Minute, time.Millisecond)
+		require.Equal(t, 1, rows(`true`))
+		require.Equal(t, joined, joins.Statements())
+		stop()
+		require.NoError(t, until(r, 100*time.Millisecond, done))
+	})
+}
+
+// Trouble is over when a look around succeeds, although there is nothing to do, and
+// the process says so then, not at its next time.
+func TestAnIdleProcessSaysAtOnceThatItsTroubleIsOver(t *testing.T) {
+	each(t, func(t *testing.T, r *rig) {
+		r.task("a", nil)
+		stop, done := r.serve()
+		process := func() queue.ProcessInfo {
+			stats, err := r.client.Stats(t.Context())
+			require.NoError(t, err)
+			require.Len(t, stats.Processes, 1)
+			return stats.Processes[0]
+		}
+		require.Eventually(t, func() bool {
+			rows, err := r.client.Store().Processes(t.Context())
+			return err == nil && len(rows) == 1
+		}, time.Minute, time.Millisecond)
+		mend := r.faults.FailAll(`with recursive l\(`)
+		require.Eventually(t, func() bool { r.clock.Advance(500 * time.Millisecond); return process().Error != "" }, time.Minute, time.Millisecond)
+		require.Zero(t, process().ErrorUntil)
+		r.clock.Advance(8 * time.Second)
+		require.Eventually(t, func() bool { return process().SeenAt.Equal(r.clock.Now()) }, time.Minute, time.Millisecond)
+		mend()
+		var passed time.Duration
+		require.Eventually(t, func() bool {
+			if passed < 6*time.Second { // its next time comes later
+				passed += 500 * time.Millisecond
+				r.clock.Advance(500 * time.Millisecond)
+			}
+			return !process().ErrorUntil.IsZero()
+		}, time.Minute, 5*time.Millisecond)
+		stop()
+		require.NoError(t, until(r, 100*time.Millisecond, done))
+	})
+}

@@ -28,6 +28,10 @@ const (
 	// What goes wrong again and again is told so often.
 	tellTrouble  = 2 * time.Second
 	tellRenewals = 10 * time.Second
+
+	// longestSpell is how much of what a database answered is shown to those who
+	// look at this process, in bytes.
+	longestSpell = 500 - len(" ...")
 )
 
 // rarely says whether a line of the log is due again.
@@ -53,7 +57,7 @@ func (s *Scheduler) fail(doing string, err error) {
 		t.pause = min(2*t.pause, lastPause)
 	}
 	t.err, t.until = err, now.Add(t.pause)
-	s.spell.Store(&store.Spell{Error: errorText(err), From: t.since.UnixMicro()})
+	s.spell.Store(&store.Spell{Error: bounded(errorText(err), longestSpell), From: t.since.UnixMicro()})
 	s.surveyAt = time.Time{} // afterwards nothing that is remembered is sure
 	if s.lane != nil {
 		s.lane.readAt = time.Time{}
@@ -69,14 +73,19 @@ func (s *Scheduler) fail(doing string, err error) {
 
 // recover notes that the database answers again.
 func (s *Scheduler) recover() {
+	// A Drain that gave up forgot its trouble, and left the spell.
+	if spell := s.spell.Load(); spell != nil && spell.Until == 0 {
+		s.spell.Store(&store.Spell{Error: spell.Error, From: spell.From, Until: s.clock.Now().UnixMicro()})
+	}
 	if s.trouble.err == nil {
 		return
 	}
 	if s.trouble.said {
 		s.log.Info("database_back", "after", s.clock.Now().Sub(s.trouble.since))
-	}
-	if spell := s.spell.Load(); spell != nil {
-		s.spell.Store(&store.Spell{Error: spell.Error, From: spell.From, Until: s.clock.Now().UnixMicro()})
+		select {
+		case s.sayNow <- struct{}{}:
+		default:
+		}
 	}
 	s.trouble = trouble{lines: s.trouble.lines}
 }

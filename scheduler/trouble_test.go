@@ -46,6 +46,14 @@ func TestADatabaseThatIsAwayIsAskedAfterPausesThatGrow(t *testing.T) {
 	require.LessOrEqual(t, strings.Count(log.String(), "\n"), 10)
 }
 
+func TestWhatIsShownOfADatabaseErrorIsBounded(t *testing.T) {
+	s := &Scheduler{clock: clock.NewFake(time.UnixMicro(simStart)), log: slog.New(slog.DiscardHandler)}
+	s.fail("turn", errors.New(strings.Repeat("é", 400)+"\x00\xff"))
+	text := s.spell.Load().Error
+	require.LessOrEqual(t, len(text), 500)
+	require.Equal(t, strings.Repeat("é", 248)+" ...", text)
+}
+
 func TestShedsAreToldInSums(t *testing.T) {
 	var log bytes.Buffer
 	to := slog.New(slog.NewTextHandler(&log, nil))

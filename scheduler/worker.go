@@ -244,17 +244,23 @@ const maxErrorText = 4096
 func errorText(err error) string {
 	text := safeText(err)
 	text = strings.ReplaceAll(strings.ToValidUTF8(text, "\uFFFD"), "\x00", "\uFFFD")
-	if len(text) > maxErrorText {
-		cut := maxErrorText
-		for !utf8.RuneStart(text[cut]) {
-			cut--
-		}
-		text = text[:cut] + " ..."
-	}
+	text = bounded(text, maxErrorText)
 	if strings.TrimSpace(text) == "" {
 		text = "an error without a text"
 	}
 	return text
+}
+
+// bounded cuts what is longer than so many bytes between two characters, and says
+// so behind them.
+func bounded(text string, most int) string {
+	if len(text) <= most {
+		return text
+	}
+	for !utf8.RuneStart(text[most]) {
+		most--
+	}
+	return text[:most] + " ..."
 }
 
 // safeText survives an Error method that panics.

@@ -98,16 +98,40 @@ func (s *Store) Join(ctx context.Context, p Process, strategy string, live time.
 
 // Stay says that a process which joined still runs jobs, and tells whether it
 // still counted as live: only then is the strategy the one that it joined under.
+// On PostgreSQL that is one statement, on the connections that handlers cannot
+// starve.
 func (s *Store) Stay(ctx context.Context, p Process, live time.Duration) (stayed bool, err error) {
-	var n int64
-	err = s.write(ctx, func(t *tx) (err error) {
-		n, err = s.exec(ctx, t, stayLiveSQL, p.ID, s.given(), live.Microseconds(), p.Slots, p.Running, p.Error, p.From, p.Until)
-		return err
+	n, err := s.alone(ctx, stayLiveSQL, func() []any {
+		return []any{p.ID, s.given(), live.Microseconds(), p.Slots, p.Running, p.Error, p.From, p.Until}
 	})
 	if err != nil {
 		return false, fmt.Errorf("say that this process is live: %w", err)
 	}
 	return n == 1, nil
+}
+
+// ForgetGone deletes the rows of processes that ended without a word.
+func (s *Store) ForgetGone(ctx context.Context) error {
+	_, err := s.alone(ctx, goneSQL, func() []any { return []any{s.given()} })
+	if err != nil {
+		return fmt.Errorf("forget processes that are gone: %w", err)
+	}
+	return nil
+}
+
+// alone runs a statement that can be repeated, as a transaction of its own. One
+// that failed runs again in a transaction, which is tried as often as that helps.
+func (s *Store) alone(ctx context.Context, st *statement, args func() []any) (n int64, err error) {
+	if s.engine != nil {
+		if n, err = s.exec(ctx, s.engine, st, args()...); err == nil || ctx.Err() != nil {
+			return n, cancelled(ctx, err)
+		}
+	}
+	err = s.write(ctx, func(t *tx) (err error) {
+		n, err = s.exec(ctx, t, st, args()...)
+		return err
+	})
+	return n, err
 }
 
 // Leave says that a process runs no jobs any more.

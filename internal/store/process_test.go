@@ -1,6 +1,7 @@
 package store_test
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -55,5 +56,57 @@ func TestAProcessThatNoLongerCountedAsLiveHasNotStayed(t *testing.T) {
 			require.NoError(t, err)
 			require.False(t, stayed, id)
 		}
+	})
+}
+
+func TestASignOfLifeIsOneStatement(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, db storetest.Database) {
+		b, watch := setup(t, db), &watcher{}
+		s := b.db.Open(t, store.Options{Clock: b.clock, Wrap: watch.wrap})
+		require.NoError(t, s.Join(t.Context(), process("1"), store.TokenBucket, lease))
+		watch.reset()
+		stayed, err := s.Stay(t.Context(), process("1"), lease)
+		require.NoError(t, err)
+		require.True(t, stayed)
+		var words []string
+		for _, seen := range watch.all() {
+			words = append(words, strings.Fields(seen.text)[0])
+		}
+		want := []string{"update"}
+		if db.Dialect == store.SQLite {
+			want = []string{"begin", "pragma", "update", "commit"} // none of which leaves this process
+		}
+		require.Equal(t, want, words)
+	})
+}
+
+// A connection that broke, or a server that is the primary no longer, is no reason
+// for a process not to be seen.
+func TestASignOfLifeThatFailsIsGivenOnceMore(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, db storetest.Database) {
+		b, faults := setup(t, db), &storetest.Faults{}
+		s := b.db.Open(t, store.Options{Clock: b.clock, Wrap: faults.Wrap})
+		require.NoError(t, s.Join(t.Context(), process("1"), store.TokenBucket, lease))
+		faults.Fail(`^update \S*weir_processes`, 1)
+		stayed, err := s.Stay(t.Context(), process("1"), lease)
+		if db.Dialect == store.SQLite {
+			require.ErrorIs(t, err, storetest.ErrInjected)
+			return
+		}
+		require.NoError(t, err)
+		require.True(t, stayed)
+	})
+}
+
+func TestWhoEndedWithoutAWordIsForgotten(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, db storetest.Database) {
+		b := setup(t, db)
+		require.NoError(t, b.Join(t.Context(), process("gone"), store.TokenBucket, lease))
+		b.clock.Advance(lease / 2)
+		require.NoError(t, b.Join(t.Context(), process("live"), store.TokenBucket, lease))
+		b.clock.Advance(lease / 2)
+		require.NoError(t, b.ForgetGone(t.Context()))
+		require.EqualValues(t, 1, b.count(t, `select count(*) from weir_processes`))
+		require.EqualValues(t, 1, b.count(t, `select count(*) from weir_processes where id = 'live'`))
 	})
 }

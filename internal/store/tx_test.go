@@ -460,6 +460,12 @@ func everyCallOfWindows(t testing.TB, s *store.Store) {
 	must(err)
 	p := store.Process{ID: "p"}
 	must(s.Join(ctx, p, store.TokenBucket, time.Second))
+	stayed, err := s.Stay(ctx, p, time.Second)
+	must(err)
+	require.True(t, stayed)
+	must(s.ForgetGone(ctx))
+	_, err = s.Processes(ctx)
+	must(err)
 	must(s.Leave(ctx, p.ID))
 	_, err = s.SwitchStrategy(ctx, store.FixedWindow)
 	must(err)
