@@ -33,7 +33,15 @@ func (s *Scheduler) loop(ctx context.Context) error {
 	// What is begun is finished: the end of ctx stops starting, not writing.
 	work, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
-	defer context.AfterFunc(ctx, func() { time.AfterFunc(s.patience, cancel) })()
+	defer context.AfterFunc(ctx, func() {
+		fired, release := clock.System{}.Timer(s.patience) // real time: a database takes it
+		defer release()
+		select {
+		case <-fired:
+			cancel()
+		case <-work.Done():
+		}
+	})()
 	for ctx.Err() == nil {
 		busy := s.step(work, true)
 		if !busy {
