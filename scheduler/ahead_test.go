@@ -121,6 +121,32 @@ func TestALimitedJobThatComesFirstHasTheNextSlot(t *testing.T) {
 	}, scheduler.Concurrency(1))
 }
 
+func TestALimitedJobWhoseHoldEndsHasTheNextSlot(t *testing.T) {
+	each(t, func(t *testing.T, r *rig) {
+		s := r.stuck("stuck")
+		r.task("quick", nil)
+		r.task("limited", nil, scheduler.RateLimit("1/s"))
+		stop, done := r.serve()
+		r.enqueue("limited", numbered(2), queue.Priority(1))
+		require.Eventually(t, func() bool { return r.count() == 1 && r.heldFor("task:limited") == time.Second }, time.Minute, time.Millisecond)
+		r.clock.Advance(900 * time.Millisecond)
+		r.enqueue("quick", numbered(9))
+		require.Eventually(t, func() bool { return len(r.jobs(queue.StateCompleted)) == 10 }, time.Minute, time.Millisecond)
+		r.enqueue("stuck", []string{"x"}, queue.Priority(100))
+		<-s.begun
+		r.enqueue("quick", []string{"a", "b"})
+		r.claimedAhead(3)
+		require.False(t, r.s.Yields())
+		r.clock.Advance(100 * time.Millisecond)
+		require.Eventually(t, r.s.Yields, time.Minute, time.Millisecond)
+		s.answer <- nil
+		require.Eventually(t, func() bool { return len(r.after()) == 3 }, time.Minute, time.Millisecond)
+		require.Equal(t, []string{"000001", "a", "b"}, r.after())
+		stop()
+		require.NoError(t, until(r, 100*time.Millisecond, done))
+	}, scheduler.Concurrency(1))
+}
+
 func TestAPauseTakesBackWhatWasClaimedAhead(t *testing.T) {
 	each(t, func(t *testing.T, r *rig) {
 		s, quick := crowd(t, r, nil)

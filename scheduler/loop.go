@@ -594,15 +594,15 @@ func (s *Scheduler) wakeAt() time.Time {
 	sooner(s.expiryAt)
 	sooner(s.blocked.retryAt)
 	sooner(s.ticks.dueAt())
-	if s.running < s.config.concurrency {
-		for _, l := range s.lines {
-			switch {
-			case !l.ready || l.paused:
-			case l.blocked:
-				sooner(l.blockedUntil)
-			default:
-				sooner(l.held())
-			}
+	slots := s.running < s.config.concurrency
+	for _, l := range s.lines {
+		at := l.held()
+		if l.blocked {
+			at = l.blockedUntil
+		}
+		// Without a slot, what is claimed ahead is to leave the next one.
+		if l.ready && !l.paused && (slots || s.ahead.len() > 0 && at.After(now)) {
+			sooner(at)
 		}
 	}
 	sooner(s.shedLog.flushAt())
