@@ -325,7 +325,7 @@ func (s *Scheduler) plan(now time.Time, starting bool) *look {
 	if starting && k.slots+k.ahead > 0 {
 		var lines []*line
 		for _, l := range s.lines {
-			if l.askable(now) && (k.slots > 0 || l.free()) {
+			if l.askable(now) && (k.slots > 0 || l.free() && !l.wants) {
 				lines = append(lines, l)
 			}
 		}
