@@ -114,10 +114,9 @@ func (s *Scheduler) renew(ctx context.Context) bool {
 		s.log.Error("lease_renewal_failed", "jobs", len(jobs), "error", err)
 	}
 	for _, j := range jobs {
-		renewed, ours := kept[j.key()]
-		if renewed {
-			s.held.extend(j.key(), asked.Add(s.config.lease))
-			continue
+		left, ours := kept[j.key()]
+		if ours {
+			s.held.extend(j.key(), asked.Add(time.Duration(left)*time.Microsecond))
 		}
 		if err == nil && !ours || s.held.lapsed(j.key(), s.clock.Now()) {
 			s.loseLease(j)

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/weirq/weir/internal/clock"
+	"github.com/weirq/weir/internal/store"
 	"github.com/weirq/weir/internal/storetest"
 	"github.com/weirq/weir/queue"
 	"github.com/weirq/weir/scheduler"
@@ -125,4 +126,37 @@ func TestDrainAndRunDoNotGoTogether(t *testing.T) {
 		stop()
 		require.NoError(t, <-done)
 	})
+}
+
+// The host's clock is set while the server's is right, and so are the leases.
+func TestAStepOfTheHostsClockAloneTakesNoJobAway(t *testing.T) {
+	for _, step := range []time.Duration{time.Hour, -time.Hour} {
+		t.Run(step.String(), func(t *testing.T) {
+			each(t, func(t *testing.T, r *rig) {
+				host := clock.NewFake(epoch)
+				r.client = queue.From(r.db.Open(t, store.Options{Clock: r.clock, HostClock: host, Wrap: r.faults.Wrap}))
+				r.again()
+				s := r.stuck("a", scheduler.MaxRetries(0))
+				ids := r.enqueue("a", numbered(3))
+				done := r.aside()
+				for range ids {
+					<-s.begun
+				}
+				host.Step(step)
+				// Each makes this process look at its leases. The second look begins
+				// when the first has ended.
+				for _, id := range ids[1:] {
+					require.NoError(t, r.client.Cancel(t.Context(), id))
+					require.ErrorIs(t, <-s.cause, scheduler.ErrLeaseLost)
+				}
+				require.Equal(t, 2, r.s.Lost(), "those that were cancelled")
+				for range ids {
+					s.answer <- nil
+				}
+				require.NoError(t, <-done)
+				require.Empty(t, s.cause)
+				require.Equal(t, queue.StateCompleted, r.get(ids[0]).State)
+			})
+		})
+	}
 }

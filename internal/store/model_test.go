@@ -323,10 +323,13 @@ func (w *modelWorld) renew(rt *rapid.T) {
 		j := h.job
 		mine := j.live() && j.state == store.Running && j.claim == h.claim
 		young := j.leaseUntil >= w.now()+modelLease.Microseconds()*3/4 && j.leaseUntil <= w.now()+modelLease.Microseconds()
-		renewed, still := kept[store.Held{ID: h.row.ID, Claim: h.claim}]
-		require.Equal(rt, []bool{mine, mine && !young}, []bool{still, renewed})
-		if renewed {
+		if mine && !young {
 			j.leaseUntil = w.now() + modelLease.Microseconds()
+		}
+		left, still := kept[store.Held{ID: h.row.ID, Claim: h.claim}]
+		require.Equal(rt, mine, still)
+		if mine {
+			require.Equal(rt, j.leaseUntil-w.now(), left)
 		}
 	}
 }

@@ -273,7 +273,7 @@ func TestALateResultDoesNotEndTheJobForTheClaimThatHasItNow(t *testing.T) {
 		}
 		kept, err := b.Renew(t.Context(), []store.Held{{ID: lost.ID, Claim: old}, {ID: jobs[1].ID, Claim: now}}, second)
 		require.NoError(t, err)
-		require.Equal(t, map[store.Held]bool{{ID: jobs[1].ID, Claim: now}: true}, kept)
+		require.Equal(t, map[store.Held]int64{{ID: jobs[1].ID, Claim: now}: second}, kept)
 		require.Empty(t, b.turn(t, store.TurnRequest{Results: []store.Result{end(jobs[0], store.Done)}}).Refused)
 	})
 }

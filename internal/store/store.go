@@ -55,6 +55,8 @@ type Store struct {
 type Options struct {
 	// Clock replaces the clocks of the host and of the database, for tests.
 	Clock clock.Clock
+	// HostClock replaces the clock of the host alone, for tests.
+	HostClock clock.Clock
 	// MaxConns bounds the connections that questions and enqueues may use.
 	// Default: 10.
 	MaxConns int
@@ -97,6 +99,9 @@ func open(ctx context.Context, dsn string, opts Options) (*Store, error) {
 	}
 	s := newStore(t)
 	s.wrap, s.clock, s.fixed, s.silence = opts.Wrap, opts.Clock, opts.Clock, opts.Silence
+	if opts.HostClock != nil {
+		s.clock = opts.HostClock
+	}
 	if opts.Statfs != nil {
 		s.statfs = opts.Statfs
 	}

@@ -169,19 +169,19 @@ with mine as materialized (
     order by id for update skip locked
 )
 update weir_jobs set lease_until = (select coalesce($3::bigint, ` + pgNow + `)) + $4::bigint
-where id = any(array(select id from mine)) and ` + pgSeal + ` = any($2::bigint[]) and state = 1
-returning id, claim`,
+where id = any(array(select id from mine)) and ` + pgSeal + ` = any($2::bigint[]) and state = 1`,
 	sqlite: `
 update weir_jobs set lease_until = $3 + $4
 where id in (select value from json_each($1)) and ` + sqliteSeal + ` in (select value from json_each($2)) and state = 1
-  and lease_until - $3 not between $4 * 3 / 4 and $4
-returning id, claim`,
+  and lease_until - $3 not between $4 * 3 / 4 and $4`,
 }
 
 var stillHeldSQL = &statement{
-	postgres: `select id, claim from weir_jobs where id = any($1::bigint[]) and ` + pgSeal + ` = any($2::bigint[]) and state = 1`,
+	postgres: `
+select id, claim, coalesce(lease_until, 0) - (select coalesce($3::bigint, ` + pgNow + `)) as remaining from weir_jobs
+where id = any($1::bigint[]) and ` + pgSeal + ` = any($2::bigint[]) and state = 1`,
 	sqlite: `
-select id, claim from weir_jobs
+select id, claim, coalesce(lease_until, 0) - $3 as remaining from weir_jobs
 where id in (select value from json_each($1)) and ` + sqliteSeal + ` in (select value from json_each($2)) and state = 1`,
 }
 
@@ -192,29 +192,28 @@ type Held struct {
 }
 
 // Renew extends the leases of the jobs named and returns those that are still
-// this process's, and whether their leases were written anew: those that are
-// young, and those of jobs which another session has locked, are not.
-func (s *Store) Renew(ctx context.Context, held []Held, lease int64) (map[Held]bool, error) {
-	kept := make(map[Held]bool, len(held))
+// this process's, and how much longer, in microseconds. Leases that are young, and
+// those of jobs which another session has locked, are left as they are.
+func (s *Store) Renew(ctx context.Context, held []Held, lease int64) (map[Held]int64, error) {
+	kept := make(map[Held]int64, len(held))
 	ids, seals := make([]int64, len(held)), make([]int64, len(held))
 	for i, h := range held {
 		ids[i], seals[i] = h.ID, seal(h.ID, h.Claim)
 	}
 	err := s.writeFor(ctx, renewing, func(t *tx) error {
-		renewed, err := selectRows[Held](ctx, t, s.text(renewSQL), s.ids(ids), s.ids(seals), s.given(), lease)
-		if err != nil {
+		if _, err := s.exec(ctx, t, renewSQL, s.ids(ids), s.ids(seals), s.given(), lease); err != nil {
 			return err
 		}
-		rest, err := selectRows[Held](ctx, t, s.text(stillHeldSQL), s.ids(ids), s.ids(seals))
+		ours, err := selectRows[struct {
+			Held
+			Remaining int64 `db:"remaining"`
+		}](ctx, t, s.text(stillHeldSQL), s.ids(ids), s.ids(seals), s.given())
 		if err != nil {
 			return err
 		}
 		clear(kept)
-		for _, h := range rest {
-			kept[h] = false
-		}
-		for _, h := range renewed {
-			kept[h] = true
+		for _, h := range ours {
+			kept[h.Held] = h.Remaining
 		}
 		return nil
 	})

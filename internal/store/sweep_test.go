@@ -258,11 +258,15 @@ func TestRenewalExtendsWhatIsStillHeldAndNothingElse(t *testing.T) {
 		}
 		kept, err := b.Renew(t.Context(), held, 7*second)
 		require.NoError(t, err)
-		require.Equal(t, map[store.Held]bool{{ID: mine.ID, Claim: 1}: true}, kept)
+		require.Equal(t, map[store.Held]int64{{ID: mine.ID, Claim: 1}: 7 * second}, kept)
 		require.Equal(t, number(b.now()+7*second), b.stored(t, mine.UID).LeaseUntil)
 		for _, j := range []store.Job{lost, taken} {
 			require.Equal(t, number(b.now()+lease.Microseconds()), b.stored(t, j.UID).LeaseUntil)
 		}
+		b.clock.Advance(time.Second)
+		kept, err = b.Renew(t.Context(), held, 7*second)
+		require.NoError(t, err)
+		require.Equal(t, map[store.Held]int64{{ID: mine.ID, Claim: 1}: 6 * second}, kept, "it is young")
 		kept, err = b.Renew(t.Context(), nil, second)
 		require.NoError(t, err)
 		require.Empty(t, kept)
