@@ -93,7 +93,7 @@ func (s *Scheduler) stop(ctx context.Context) error {
 		if busy := s.lastStep(ctx); busy {
 			continue
 		}
-		if s.running == 0 && len(s.results)+len(s.blocked.results) == 0 {
+		if s.running == 0 && len(s.results)+len(s.blocked.results) == 0 && s.doubtful.claim == 0 {
 			s.work.Wait()
 			s.shedLog.flush(s.log, s.clock.Now(), true)
 			return nil
@@ -132,15 +132,18 @@ func (s *Scheduler) lastStep(ctx context.Context) bool {
 
 // abandon gives back the jobs of handlers that do not return.
 func (s *Scheduler) abandon(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.patience)
+	defer cancel()
 	s.collect()
+	if s.doubtful.claim != 0 && s.resolve(ctx) == nil {
+		s.recall(all)
+	}
 	left := slices.DeleteFunc(s.held.all(), func(j *heldJob) bool { return j.reported.Load() })
 	unwritten := len(s.results) + len(s.blocked.results)
 	results := slices.Concat(s.results, s.blocked.results)
 	for _, h := range left {
 		results = append(results, s.interrupted(h.row, errors.New("the handler did not return")))
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.patience)
-	defer cancel()
 	_, err := s.store.Turn(ctx, store.TurnRequest{Results: results})
 	if err != nil {
 		return fmt.Errorf("stop: results not written: %d, jobs not given back: %d; their leases run out: %w", unwritten, len(left), err)
@@ -158,6 +161,17 @@ func (s *Scheduler) step(ctx context.Context, starting bool) bool {
 	now := s.clock.Now()
 	if now.Before(s.trouble.until) {
 		return false
+	}
+	if s.doubtful.claim != 0 {
+		if err := s.resolve(ctx); err != nil {
+			s.fail("claim", err)
+			return false
+		}
+		if starting {
+			s.handOut()
+		} else {
+			s.recall(all)
+		}
 	}
 	if due(s.blocked.retryAt, now) {
 		s.results = append(s.results, s.blocked.results...)
@@ -409,14 +423,13 @@ func (s *Scheduler) turn(ctx context.Context, k *look, sweep bool) error {
 		for i := range s.results {
 			s.results[i].Repeated = true
 		}
-		jobs, lookErr := s.claimed(ctx, req.Claim)
-		if lookErr != nil {
-			s.unresolved(k, lookErr)
+		if req.Claim == 0 {
+			return err
 		}
-		s.admitted(ctx, k, jobs, began)
-		s.ahead.add(s.hold(jobs, began)) //nolint:contextcheck // a stop cancels handlers later, by itself
+		s.doubtful = doubtful{claim: req.Claim, look: k, began: began}
+		err = errors.Join(err, s.resolve(ctx))
 		s.handOut()
-		return errors.Join(err, lookErr)
+		return err
 	}
 	if err != nil {
 		return err
@@ -469,24 +482,6 @@ func (s *Scheduler) tellOthers(ctx context.Context, ended []store.Result) {
 	}
 	if len(s.gates) > 0 && slices.ContainsFunc(ended, freed) {
 		s.store.Announce(ctx, store.Wake{Look: true})
-	}
-}
-
-// claimed asks for the jobs of a claim until it gets an answer, or has no more
-// time: they hold tokens and attempts.
-func (s *Scheduler) claimed(ctx context.Context, claim int64) ([]store.Job, error) {
-	if claim == 0 {
-		return nil, nil
-	}
-	deadline := s.clock.Now().Add(s.config.lease)
-	for {
-		jobs, err := s.store.Claimed(ctx, claim)
-		if err == nil || ctx.Err() != nil || !s.clock.Now().Before(deadline) {
-			return jobs, err
-		}
-		fired, release := clock.System{}.Timer(100 * time.Millisecond)
-		<-fired
-		release()
 	}
 }
 

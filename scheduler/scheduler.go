@@ -58,6 +58,7 @@ type Scheduler struct {
 	shedLog  shedLog
 	trouble  trouble
 	spell    atomic.Pointer[store.Spell] // the last trouble, for those who ask how this process does
+	doubtful doubtful
 	blocked  blocked
 	pulse    pulse
 	paused   map[string]struct{} // queues, as of the last survey

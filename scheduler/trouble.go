@@ -1,6 +1,7 @@
 package scheduler
 
 import (
+	"context"
 	"errors"
 	"log/slog"
 	"slices"
@@ -88,6 +89,34 @@ func (s *Scheduler) recover() {
 		}
 	}
 	s.trouble = trouble{lines: s.trouble.lines}
+}
+
+// doubtful is a claim of which nobody knows whether it was made: the reply to its
+// commit was lost. Its jobs hold tokens and attempts, so nothing else starts until
+// the database has told of them, or their leases are over.
+type doubtful struct {
+	claim int64 // 0: there is none
+	look  *look
+	began time.Time
+}
+
+// resolve finds the jobs of a doubtful claim: they wait for slots then.
+func (s *Scheduler) resolve(ctx context.Context) error {
+	d := s.doubtful
+	asking, cancel := context.WithTimeout(ctx, s.config.lease)
+	defer cancel()
+	jobs, err := s.store.Claimed(asking, d.claim)
+	switch {
+	case err == nil:
+	case past(d.began.Add(s.config.lease), s.clock.Now()):
+		s.unresolved(d.look, err)
+	default:
+		return err
+	}
+	s.doubtful = doubtful{}
+	s.admitted(ctx, d.look, jobs, d.began)
+	s.ahead.add(s.hold(jobs, d.began)) //nolint:contextcheck // a stop cancels handlers later, by itself
+	return err
 }
 
 // blocked is a row that another session keeps locked, as somebody who left a
