@@ -95,7 +95,7 @@ func (k *look) openGates(locked store.Locked) {
 		if g.cap > 0 {
 			g.free = g.cap
 			for _, n := range locked.Running {
-				if g.task != "" && g.task == n.Task || g.queue != "" && g.queue == n.Queue {
+				if g.counts(n.Line) {
 					g.free -= n.Running
 				}
 			}

@@ -208,6 +208,34 @@ func TestAFullCapMakesDropWorkWait(t *testing.T) {
 	})
 }
 
+// Who waits behind a full cap is not asked for, whatever else ends beside it.
+func TestAFullCapCostsOthersOfItsQueueNothing(t *testing.T) {
+	eachStrategy(t, func(t *testing.T, r *rig) {
+		s := r.stuck("a", scheduler.Cap(1))
+		r.task("other", nil)
+		r.enqueue("a", numbered(2))
+		drained := r.aside()
+		<-s.begun
+		completed := func(n int) func() bool {
+			return func() bool { return r.s.Stats().Completed == int64(n) }
+		}
+		r.enqueue("other", numbered(1))
+		require.Eventually(t, completed(1), time.Minute, time.Millisecond)
+		r.enqueue("other", numbered(1))
+		require.Eventually(t, completed(2), time.Minute, time.Millisecond)
+		asked := r.faults.Count(`weir_gates`)
+		for n := range 5 {
+			r.enqueue("other", numbered(1))
+			require.Eventually(t, completed(3+n), time.Minute, time.Millisecond)
+		}
+		require.Zero(t, asked.Statements())
+		s.answer <- nil
+		<-s.begun
+		s.answer <- nil
+		require.NoError(t, <-drained)
+	})
+}
+
 // However many processes look when a breaker is half open, and however many
 // jobs wait: the probes are as many as there may be over all of them.
 func TestAHalfOpenBreakerLetsItsProbesThroughOverAllProcesses(t *testing.T) {

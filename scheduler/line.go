@@ -1,6 +1,7 @@
 package scheduler
 
 import (
+	"slices"
 	"time"
 
 	"github.com/weirq/weir/internal/store"
@@ -14,8 +15,8 @@ type line struct {
 	gates  []*gate
 	// ready: it has, or may have, waiting jobs.
 	ready bool
-	// blocked: a cap or a breaker lets none start until a job of the line's task
-	// or queue ends, or the next survey.
+	// blocked: a cap or a breaker lets none start until a job behind it ends, or the
+	// next survey.
 	blocked      bool
 	blockedUntil time.Time // the zero time: nobody knows
 	// paused: its queue is.
@@ -96,26 +97,30 @@ func (s *Scheduler) arrive(lines []store.Line) {
 	}
 }
 
+// counts tells whether the jobs of a line count behind the gate.
+func (g *gate) counts(l store.Line) bool {
+	return g.task != "" && g.task == l.Task || g.queue != "" && g.queue == l.Queue
+}
+
 // passing lists the gates that a line passes, by name.
 func (s *Scheduler) passing(key store.Line) []*gate {
 	var out []*gate
 	for _, g := range s.gates {
-		if g.task != "" && g.task == key.Task || g.queue != "" && g.queue == key.Queue {
+		if g.counts(key) {
 			out = append(out, g)
 		}
 	}
 	return out
 }
 
-// unblock lets lines ask again whose caps may have room since a job of their
-// task or queue ended.
+// unblock lets lines ask again behind whose gates a job ended: there may be room.
 func (s *Scheduler) unblock(ended []store.Result) {
-	if len(s.gates) == 0 {
-		return
-	}
-	for _, r := range ended {
+	for _, g := range s.gates {
+		if !slices.ContainsFunc(ended, func(r store.Result) bool { return g.counts(r.Line) }) {
+			continue
+		}
 		for _, l := range s.lines {
-			if r.Line.Task == l.Task || r.Line.Queue == l.Queue {
+			if slices.Contains(l.gates, g) {
 				l.blocked = false
 			}
 		}
