@@ -135,8 +135,13 @@ func (s *Scheduler) abandon(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.patience)
 	defer cancel()
 	s.collect()
-	if s.doubtful.claim != 0 && s.resolve(ctx) == nil {
-		s.recall(all)
+	var doubt error
+	if s.doubtful.claim != 0 {
+		if doubt = s.resolve(ctx); doubt == nil {
+			s.recall(all)
+		} else {
+			doubt = fmt.Errorf("stop: the reply to a claim was lost, and what it started is not known: the leases run out: %w", doubt)
+		}
 	}
 	left := slices.DeleteFunc(s.held.all(), func(j *heldJob) bool { return j.reported.Load() })
 	unwritten := len(s.results) + len(s.blocked.results)
@@ -144,12 +149,15 @@ func (s *Scheduler) abandon(ctx context.Context) error {
 	for _, h := range left {
 		results = append(results, s.interrupted(h.row, errors.New("the handler did not return")))
 	}
+	if len(results) == 0 {
+		return doubt
+	}
 	_, err := s.store.Turn(ctx, store.TurnRequest{Results: results})
 	if err != nil {
-		return fmt.Errorf("stop: results not written: %d, jobs not given back: %d; their leases run out: %w", unwritten, len(left), err)
+		return errors.Join(doubt, fmt.Errorf("stop: results not written: %d, jobs not given back: %d; their leases run out: %w", unwritten, len(left), err))
 	}
 	if len(left) == 0 {
-		return nil
+		return doubt
 	}
 	return fmt.Errorf("stop: handlers that did not return after their contexts were cancelled: %d; their jobs are given back", len(left))
 }
