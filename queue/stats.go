@@ -72,6 +72,9 @@ func (p ProcessInfo) MarshalJSON() ([]byte, error) { return wire.Object(p) }
 // Stats counts jobs and dead letters and shows who runs them. It takes no longer
 // the more there are.
 func (c *Client) Stats(ctx context.Context) (*Stats, error) {
+	if err := c.store.InPlace(); err != nil {
+		return nil, err
+	}
 	now, err := c.store.Now(ctx)
 	if err != nil {
 		return nil, err

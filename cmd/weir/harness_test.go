@@ -33,8 +33,9 @@ type call struct {
 	terminal bool // somebody sits at it
 	signals  chan os.Signal
 	exited   chan int // gets the code of an exit at once
-	stdout   *screen  // default: it is only returned
-	stderr   *screen  // default: one of the call's own
+	clock    clock.Clock
+	stdout   *screen // default: it is only returned
+	stderr   *screen // default: one of the call's own
 }
 
 type result struct {
@@ -51,10 +52,13 @@ func (c call) run(args ...string) result {
 	if c.stderr == nil {
 		c.stderr = &screen{}
 	}
+	if c.clock == nil {
+		c.clock = clock.System{}
+	}
 	a := &app{
 		in: strings.NewReader(c.stdin), out: bufio.NewWriter(stdout), err: c.stderr,
-		env: func(name string) string { return c.env[name] }, clock: clock.System{},
-		inTerminal: c.terminal, errTerminal: c.terminal, errWidth: func() int { return 200 },
+		env: func(name string) string { return c.env[name] }, clock: c.clock,
+		inTerminal: c.terminal, outTerminal: c.terminal, errTerminal: c.terminal, errWidth: func() int { return 200 },
 		signals: func() (<-chan os.Signal, func()) { return c.signals, func() {} },
 		exit:    func(code int) { c.exited <- code },
 	}

@@ -3,8 +3,10 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strconv"
+	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -34,10 +36,10 @@ run jobs, with what their database last answered when it failed them.
 		if cmd.Flags().Changed("every") && !watch {
 			return wrong(cmd, "--every goes with --watch")
 		}
+		if watch {
+			return a.watchStats(cmd.Context(), every)
+		}
 		return a.with(cmd.Context(), func(c *queue.Client) error {
-			if watch {
-				return a.watchStats(cmd.Context(), c, every)
-			}
 			stats, err := c.Stats(cmd.Context())
 			if err != nil {
 				return err
@@ -54,15 +56,37 @@ run jobs, with what their database last answered when it failed them.
 	return cmd
 }
 
-// watchStats shows the stats again and again until a signal comes. A database
-// that goes away is waited for.
-func (a *app) watchStats(ctx context.Context, c *queue.Client, every time.Duration) error {
+// watchStats shows the stats again and again until a signal comes, which also ends
+// a look that is under way. A database that is there at first and goes away is
+// waited for.
+func (a *app) watchStats(ctx context.Context, every time.Duration) (err error) {
 	signals, release := a.signals()
 	defer release()
+	looking, stop := context.WithCancel(ctx)
+	var beside sync.WaitGroup
+	beside.Go(func() {
+		select {
+		case <-signals:
+			stop()
+		case <-looking.Done():
+		}
+	})
+	defer beside.Wait()
+	defer stop()
+	w := watched{app: a}
+	if err := w.open(looking); err != nil {
+		if looking.Err() != nil {
+			return ctx.Err()
+		}
+		return err
+	}
+	defer func() { err = errors.Join(err, w.close()) }()
 	var failing time.Time
 	for first := true; ; first = false {
-		stats, err := statsSoon(ctx, c)
+		stats, err := w.look(looking)
 		switch {
+		case looking.Err() != nil:
+			return ctx.Err()
 		case err == nil:
 			failing = time.Time{}
 		case failing.IsZero():
@@ -71,23 +95,51 @@ func (a *app) watchStats(ctx context.Context, c *queue.Client, every time.Durati
 		if err := a.frame(stats, err, failing, first); err != nil {
 			return err
 		}
-		tick, stop := a.clock.Timer(every)
+		tick, release := a.clock.Timer(every)
 		select {
 		case <-tick:
-		case <-signals:
-			stop()
-			return nil
-		case <-ctx.Done():
-			stop()
+		case <-looking.Done():
+			release()
 			return ctx.Err()
 		}
 	}
 }
 
-func statsSoon(ctx context.Context, c *queue.Client) (*queue.Stats, error) {
+// watched is a database that may go away: after an error it is opened anew, as
+// SQLite's file may be another one when it is back.
+type watched struct {
+	*app
+
+	client *queue.Client // nil: it is not open
+}
+
+func (w *watched) open(ctx context.Context) (err error) {
+	w.client, err = w.app.open(ctx, queue.MustExist)
+	return err
+}
+
+func (w *watched) close() error {
+	if w.client == nil {
+		return nil
+	}
+	client := w.client
+	w.client = nil
+	return closing(client)
+}
+
+func (w *watched) look(ctx context.Context) (*queue.Stats, error) {
 	ctx, cancel := context.WithTimeout(ctx, watchPatience)
 	defer cancel()
-	return c.Stats(ctx)
+	if w.client == nil {
+		if err := w.open(ctx); err != nil {
+			return nil, err
+		}
+	}
+	stats, err := w.client.Stats(ctx)
+	if err != nil {
+		return nil, errors.Join(err, w.close())
+	}
+	return stats, nil
 }
 
 // frame shows one look: at a terminal in place of the one before.

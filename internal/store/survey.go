@@ -90,6 +90,15 @@ func (p prepared) QueryContext(ctx context.Context, _ string, args ...any) (*sql
 	return p.stmt.QueryContext(ctx, args...)
 }
 
+// InPlace fails, with ErrFileGone, where SQLite's file was deleted or replaced: a
+// read finds what was there, and nothing more comes.
+func (s *Store) InPlace() error {
+	if s.writer == nil {
+		return nil
+	}
+	return s.writer.checkFile(s.target.path)
+}
+
 // Survey looks for the lines of tasks that have waiting jobs, the holds of
 // limits, and the next times at which something is due.
 func (s *Store) Survey(ctx context.Context, tasks, limits []string) (Survey, error) {
@@ -98,10 +107,8 @@ func (s *Store) Survey(ctx context.Context, tasks, limits []string) (Survey, err
 	if err != nil {
 		return out, fmt.Errorf("look for work: %w", err)
 	}
-	if s.writer != nil { // a read of a file that is gone finds what was there, and nothing more comes
-		if err := s.writer.checkFile(s.target.path); err != nil {
-			return out, err
-		}
+	if err := s.InPlace(); err != nil {
+		return out, err
 	}
 	rows, err := selectRows[struct {
 		Kind  string `db:"kind"`
