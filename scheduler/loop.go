@@ -159,7 +159,7 @@ func (s *Scheduler) abandon(ctx context.Context) error {
 	if len(left) == 0 {
 		return doubt
 	}
-	return fmt.Errorf("stop: handlers that did not return after their contexts were cancelled: %d; their jobs are given back", len(left))
+	return errors.Join(doubt, fmt.Errorf("stop: handlers that did not return after their contexts were cancelled: %d; their jobs are given back", len(left)))
 }
 
 // step does what there is to do now, and tells whether there may be more.
