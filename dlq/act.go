@@ -27,7 +27,9 @@ type acting struct {
 	progress func(done int64)
 }
 
-// DryRun does everything but to change and to record anything.
+// DryRun does everything but to change and to record anything, and does not wait
+// for its pace. Of entries that share a unique key it counts each, although a
+// replay makes a job of the first alone.
 func DryRun() ActOption {
 	return func(a *acting) error {
 		a.dry = true
@@ -67,6 +69,9 @@ func (l *Letters) where(ctx context.Context, f *Filter, opts []ActOption, do fun
 		if err := opt(&how); err != nil {
 			return err
 		}
+	}
+	if how.dry {
+		how.rate = bucket.Rate{} // there is no live work to spare
 	}
 	filter, err := l.stored(ctx, f)
 	switch {

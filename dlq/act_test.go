@@ -43,6 +43,17 @@ func TestADryRunTellsWhatWouldBeDoneAndDoesNothing(t *testing.T) {
 	})
 }
 
+// Nothing is spared by going slowly where nothing is done. The clock stands.
+func TestADryRunDoesNotWaitForItsPace(t *testing.T) {
+	each(t, func(t *testing.T, b *bundle) {
+		b.dead(t, dlq.Failed, "a", 25)
+		result, err := b.ReplayWhere(t.Context(), dlq.Filter{Kind: dlq.Failed}, dlq.Pace("1/h"), dlq.DryRun())
+		require.NoError(t, err)
+		require.EqualValues(t, 25, result.Replayed)
+		require.Equal(t, start, b.clock.Now().UTC())
+	})
+}
+
 // The clock moves only when the replay waits for it.
 func TestAPacedReplayGoesAtItsRate(t *testing.T) {
 	each(t, func(t *testing.T, b *bundle) {

@@ -59,9 +59,9 @@ func parseID(id string) (number int64, uid string, err error) {
 	return number, "", nil
 }
 
-// named finds the entries that ids name, each once, in their order. What names
-// nothing is a fault.
-func (l *Letters) named(ctx context.Context, ids []string) (letters []store.DeadLetter, faults []error) {
+// named finds the entries that ids name, each once, in their order, and the ids
+// that named them. What names nothing is a fault.
+func (l *Letters) named(ctx context.Context, ids []string) (letters []store.DeadLetter, names []string, faults []error) {
 	var numbers []int64
 	var uids []string
 	for _, id := range ids {
@@ -76,11 +76,11 @@ func (l *Letters) named(ctx context.Context, ids []string) (letters []store.Dead
 		}
 	}
 	if len(numbers)+len(uids) == 0 {
-		return nil, faults
+		return nil, nil, faults
 	}
 	rows, err := l.store.FindDead(ctx, numbers, uids)
 	if err != nil {
-		return nil, append(faults, err)
+		return nil, nil, append(faults, err)
 	}
 	byNumber, byJob := map[int64]int{}, map[string]int{}
 	for i := range rows {
@@ -101,8 +101,8 @@ func (l *Letters) named(ctx context.Context, ids []string) (letters []store.Dead
 			faults = append(faults, missing(id))
 		case !taken[i]:
 			taken[i] = true
-			letters = append(letters, rows[i])
+			letters, names = append(letters, rows[i]), append(names, id)
 		}
 	}
-	return letters, faults
+	return letters, names, faults
 }

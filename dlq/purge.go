@@ -13,8 +13,8 @@ import (
 // that died, and returns how many it deleted. Ids that name nothing are an
 // error that is [ErrNotFound]; the others are deleted all the same.
 func (l *Letters) Purge(ctx context.Context, ids ...string) (int64, error) {
-	letters, faults := l.named(ctx, ids)
-	act := newAct("dlq purge", someIDs(ids), bucket.Rate{})
+	letters, names, faults := l.named(ctx, ids)
+	act := newAct("dlq purge", someIDs(names), bucket.Rate{})
 	var purged int64
 	for batch := range store.DeadBatches(letters) {
 		if err := l.purgeBatch(ctx, batch, act, &purged); err != nil {
@@ -27,7 +27,7 @@ func (l *Letters) Purge(ctx context.Context, ids ...string) (int64, error) {
 
 // WouldPurge tells how many Purge would delete, and deletes none.
 func (l *Letters) WouldPurge(ctx context.Context, ids ...string) (int64, error) {
-	letters, faults := l.named(ctx, ids)
+	letters, _, faults := l.named(ctx, ids)
 	return int64(len(letters)), errors.Join(faults...)
 }
 

@@ -49,8 +49,8 @@ func (l *Letters) WouldReplay(ctx context.Context, ids ...string) ([]Replayed, e
 }
 
 func (l *Letters) replayNamed(ctx context.Context, ids []string, replay replayFunc) ([]Replayed, error) {
-	letters, faults := l.named(ctx, ids)
-	act := newAct("dlq replay", someIDs(ids), bucket.Rate{})
+	letters, names, faults := l.named(ctx, ids)
+	act := newAct("dlq replay", someIDs(names), bucket.Rate{})
 	out := []Replayed{}
 	for batch := range store.DeadBatches(letters) {
 		rows, err := replay(ctx, batch, act)

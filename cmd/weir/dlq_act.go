@@ -25,7 +25,7 @@ by a filter with a kind or a task. What was shed is replayed only by id or by
 A replay may be stopped and made again, and others may make the same one at the
 same time: each dead letter is replayed once. --rate spreads it.
 
-  weir dlq replay --task send_email --reason "no such host" --rate 20/s`,
+  weir dlq replay --task send_email --text "no such host" --rate 20/s`,
 	}
 	cmd.RunE = func(cmd *cobra.Command, ids []string) error {
 		filter, err := s.check(cmd, ids)

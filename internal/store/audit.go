@@ -3,6 +3,8 @@ package store
 import (
 	"context"
 	"fmt"
+	"strings"
+	"unicode/utf8"
 
 	"github.com/google/uuid"
 )
@@ -18,7 +20,7 @@ type Act struct {
 
 type actorKey struct{}
 
-// WithActor says who acts under a context.
+// WithActor says who acts under a context: up to 4 KiB of it are recorded.
 func WithActor(ctx context.Context, name string) context.Context {
 	return context.WithValue(ctx, actorKey{}, name)
 }
@@ -57,10 +59,29 @@ func (s *Store) record(ctx context.Context, t *tx, act *Act, count int64) error 
 	if uid == "" {
 		uid = uuid.Must(uuid.NewV7()).String()
 	}
-	if _, err := s.exec(ctx, t, recordSQL, uid, s.given(), actor(ctx), act.Action, act.Subject, act.Detail, count); err != nil {
+	_, err := s.exec(ctx, t, recordSQL, uid, s.given(), recorded(actor(ctx)), act.Action, recorded(act.Subject), recorded(act.Detail), count)
+	if err != nil {
 		return fmt.Errorf("record %s: %w", act.Action, err)
 	}
 	return nil
+}
+
+// recorded is a text as it is recorded: what anybody calls themselves or acts on
+// must neither fail what they do, nor fill the table.
+func recorded(text string) string {
+	const most = 4096
+	return beginning(strings.ReplaceAll(strings.ToValidUTF8(text, "\uFFFD"), "\x00", "\uFFFD"), most)
+}
+
+// beginning is the beginning of a text: up to so many bytes, in whole characters.
+func beginning(text string, most int) string {
+	if len(text) <= most {
+		return text
+	}
+	for !utf8.RuneStart(text[most]) {
+		most--
+	}
+	return text[:most]
 }
 
 // Record notes an act that is no transaction of the store's.
@@ -103,7 +124,7 @@ order by id desc limit $4`}
 
 // Acts lists what operators did, the latest first.
 func (s *Store) Acts(ctx context.Context, f ActFilter) ([]Recorded, error) {
-	rows, err := selectRows[Recorded](ctx, s.read, s.text(actsSQL), f.Before, f.Actor, f.Action, f.Limit)
+	rows, err := selectRows[Recorded](ctx, s.read, s.text(actsSQL), f.Before, recorded(f.Actor), recorded(f.Action), f.Limit)
 	if err != nil {
 		return nil, fmt.Errorf("list what operators did: %w", err)
 	}

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"unicode/utf8"
 )
 
 // Dead letters are counted where they come and go: every transaction that
@@ -44,16 +43,8 @@ const (
 // reasonClass is the same of a reason that is at hand; of an expired job none
 // ever is.
 func reasonClass(reason string) string {
-	const most = 80
 	line, _, _ := strings.Cut(reason, "\n")
-	if len(line) <= most {
-		return line
-	}
-	cut := most
-	for !utf8.RuneStart(line[cut]) {
-		cut--
-	}
-	return line[:cut]
+	return beginning(line, 80)
 }
 
 // counted makes a change of weir_dead answer with the groups of the dead
