@@ -171,7 +171,7 @@ func TestTheStrategyIsShownAndSwitchedWhenNoProcessIsLive(t *testing.T) {
 
 		r := b.run("migrate", "strategy", "fixed_window")
 		assert.Equal(t, exitFailure, r.code)
-		assert.Regexp(t, `^weir: switch \S+ to fixed_window: processes are running jobs: \S+ \(process \d+\): stop them; one that was killed counts for another 30s at most\n$`, r.err)
+		assert.Regexp(t, `^weir: switch \S+ to fixed_window: processes are running jobs: \S+ \(process \d+\): stop them; one that was killed counts for another \d+s at most\n$`, r.err)
 		_, err := db.SQL(t).ExecContext(t.Context(), `delete from weir_processes`)
 		require.NoError(t, err)
 		assert.Equal(t, "strategy fixed_window, it was token_bucket\n1 override unset\n", b.ok(t, "migrate", "strategy", "fixed_window"))
