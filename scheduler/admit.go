@@ -11,7 +11,7 @@ import (
 // How much one look does at most for jobs it does not start.
 const (
 	deferBatch = 100 // a limit puts off so many jobs, once a second
-	shedBatch  = 250 // what a look sheds, others wait for
+	shedBatch  = 100 // whoever comes during a look that sheds waits for its end
 )
 
 const second = 1_000_000 // microseconds
