@@ -82,8 +82,8 @@ func aMillion(b *testing.B, db storetest.Database) {
 			require.NoError(b, err)
 			require.EqualValues(b, 1_000_000, n)
 			b.ReportMetric(float64(heap.most)/(1<<20), "heap-MB")
-			b.ReportMetric(float64(n)*float64(b.N)/b.Elapsed().Seconds(), "letters/s")
 		}
+		b.ReportMetric(1_000_000*float64(b.N)/b.Elapsed().Seconds(), "letters/s")
 	})
 }
 
