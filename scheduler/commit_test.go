@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/weirq/weir/internal/storetest"
@@ -99,6 +100,9 @@ func TestAfterALostReplyToResultsNoneIsRepeated(t *testing.T) {
 				}
 				r.task("a", c.do, scheduler.MaxRetries(retries), scheduler.Backoff{Base: time.Minute})
 				r.enqueue("a", numbered(4))
+				r.faults.Before(c.statement, 1, func() { // or giving up would interrupt the others
+					assert.Eventually(t, func() bool { return r.s.Reported() == 4 }, time.Minute, time.Millisecond)
+				})
 				r.faults.LoseReply(c.statement, 1)
 				require.ErrorIs(t, r.unless(), queue.ErrOutcomeUnknown)
 				require.Equal(t, 4, r.count())

@@ -31,6 +31,16 @@ func (s *Scheduler) Yields() bool {
 // Looks is how many turns there were.
 func (s *Scheduler) Looks() int64 { return s.counters.looks.Load() }
 
+// Reported is how many of the jobs held have a result.
+func (s *Scheduler) Reported() (n int) {
+	for _, j := range s.held.all() {
+		if j.reported.Load() {
+			n++
+		}
+	}
+	return n
+}
+
 // Lost is how many of the jobs held are no longer this process's.
 func (s *Scheduler) Lost() (n int) {
 	for _, j := range s.held.all() {

@@ -65,6 +65,12 @@ func (e *explainer) all() []plan {
 	return slices.Clone(e.plans)
 }
 
+func (e *explainer) reset() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.plans = nil
+}
+
 func (e *explainer) explain(ctx context.Context, conn driver.Conn, text string, args []driver.NamedValue) (plan, error) {
 	p := plan{text: text}
 	if e.dialect == store.SQLite {
@@ -287,14 +293,14 @@ func TestDeadLettersAreFoundByAnIndexInTheOrderOfTheirDeath(t *testing.T) {
 		} {
 			for _, oldestFirst := range []bool{false, true} {
 				f.filter.OldestFirst, f.filter.Limit = oldestFirst, 100
-				e.plans = nil
+				e.reset()
 				_, _, err := s.ListDead(ctx, f.filter)
 				require.NoError(t, err)
 				_, _, err = s.NameDead(ctx, f.filter)
 				require.NoError(t, err)
 				_, _, err = s.CountDead(ctx, f.filter)
 				require.NoError(t, err)
-				for _, p := range e.plans {
+				for _, p := range e.all() {
 					if strings.Contains(p.text, "weir_dead_counts") {
 						continue // small
 					}
@@ -310,7 +316,7 @@ func TestDeadLettersAreFoundByAnIndexInTheOrderOfTheirDeath(t *testing.T) {
 						require.LessOrEqual(t, p.removed, 10_000.0, p.detail)
 					}
 				}
-				require.NotEmpty(t, e.plans)
+				require.NotEmpty(t, e.all())
 			}
 		}
 
@@ -319,11 +325,11 @@ func TestDeadLettersAreFoundByAnIndexInTheOrderOfTheirDeath(t *testing.T) {
 		if db.Dialect == store.Postgres {
 			b.exec(t, `analyze`)
 		}
-		e.plans = nil
+		e.reset()
 		letters, err := s.RetryableDead(ctx, []store.DeadRetry{{Task: "a", Before: b.now(), Most: 3}}, 10)
 		require.NoError(t, err)
 		require.Len(t, letters, 3)
-		require.Contains(t, e.plans[0].indexes, "weir_dead_retry", e.plans[0].detail)
+		require.Contains(t, e.all()[0].indexes, "weir_dead_retry", e.all()[0].detail)
 		_, err = s.ReplayDead(ctx, revivals(letters[0]), nil)
 		require.NoError(t, err)
 		_, err = s.PurgeDead(ctx, store.DeadIDs(letters[1:2]), nil)
@@ -332,7 +338,7 @@ func TestDeadLettersAreFoundByAnIndexInTheOrderOfTheirDeath(t *testing.T) {
 		require.NoError(t, err)
 		_, err = s.FindDead(ctx, store.DeadIDs(letters), []string{newID()})
 		require.NoError(t, err)
-		for _, p := range e.plans {
+		for _, p := range e.all() {
 			require.Empty(t, slices.DeleteFunc(p.scans, func(name string) bool { return name == "weir_dead_counts" }), p.detail)
 			require.Less(t, p.removed, 10.0, p.detail)
 		}
