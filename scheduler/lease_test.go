@@ -314,7 +314,7 @@ func TestALivingProcessKeepsItsJobsThroughMissedRenewals(t *testing.T) {
 					}
 					r.clock.Advance(lease / 64)
 					return false
-				}, time.Minute, 2*time.Millisecond)
+				}, time.Minute, 10*time.Millisecond)
 			}
 			other.drain()
 			require.Zero(t, other.count())

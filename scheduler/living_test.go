@@ -29,7 +29,8 @@ func TestAStepOfTheClockTakesNoLivingJobAway(t *testing.T) {
 			r.pass(250*time.Millisecond, asked, func() bool { return asked.Statements() >= before+3 })
 		}
 		r.clock.Step(-time.Hour)
-		r.clock.Advance(20 * time.Second)
+		later := r.clock.Now().Add(20 * time.Second) // leases are taken back again
+		r.pass(time.Second, asked, func() bool { return r.clock.Now().After(later) })
 		s.answer <- nil
 		stop()
 		require.NoError(t, until(r, 100*time.Millisecond, done))
