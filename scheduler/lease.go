@@ -13,9 +13,9 @@ import (
 type heldJob struct {
 	row        store.Job
 	cancel     context.CancelCauseFunc
-	run        func()    // the attempt, in a slot
-	since      time.Time // when it was granted
-	leaseUntil time.Time // on this process's clock
+	run        func() *heldJob // the attempt, in a slot, which the one returned is to have next
+	since      time.Time       // when it was granted
+	leaseUntil atomic.Int64    // on this process's clock; microseconds since 1970
 	lost       atomic.Bool
 	reported   atomic.Bool // its handler has ended; the result may not be written yet
 }
@@ -53,12 +53,7 @@ func (h *heldJobs) all() []*heldJob {
 
 // lapsed tells whether a job's lease ran out: in a process that was suspended
 // between the grant and the hand-over.
-func (h *heldJobs) lapsed(key store.Held, now time.Time) bool {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	j, ok := h.jobs[key]
-	return ok && past(j.leaseUntil, now)
-}
+func (j *heldJob) lapsed(now time.Time) bool { return past(time.UnixMicro(j.leaseUntil.Load()), now) }
 
 // past tells whether a lease is over at now: without the monotonic reading,
 // which stands still while a machine sleeps.
@@ -115,22 +110,14 @@ func (s *Scheduler) renew(ctx context.Context) bool {
 	}
 	for _, j := range jobs {
 		left, ours := kept[j.key()]
-		if ours {
-			s.held.extend(j.key(), asked.Add(time.Duration(left)*time.Microsecond))
-		}
-		if err == nil && !ours || s.held.lapsed(j.key(), s.clock.Now()) {
+		switch {
+		case ours:
+			j.leaseUntil.Store(asked.UnixMicro() + left)
+		case err == nil || j.lapsed(s.clock.Now()):
 			s.loseLease(j)
 		}
 	}
 	return err == nil
-}
-
-func (h *heldJobs) extend(key store.Held, until time.Time) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if j, ok := h.jobs[key]; ok {
-		j.leaseUntil = until
-	}
 }
 
 // loseLease cancels a handler whose job is no longer this process's. One that

@@ -60,7 +60,7 @@ func (s *Scheduler) drain(ctx context.Context) error {
 		case s.trouble.err != nil:
 			return s.giveUp()
 		case busy:
-		case s.running > 0:
+		case s.running > 0 || s.recording != nil:
 			s.sleep(ctx, time.Time{})
 		default:
 			return s.ticks.giveUp()
@@ -93,7 +93,7 @@ func (s *Scheduler) stop(ctx context.Context) error {
 		if busy := s.lastStep(ctx); busy {
 			continue
 		}
-		if s.running == 0 && len(s.results)+len(s.blocked.results) == 0 && s.doubtful.claim == 0 {
+		if s.running == 0 && len(s.results)+len(s.blocked.results) == 0 && s.recording == nil && s.doubtful.claim == 0 {
 			s.work.Wait()
 			s.shedLog.flush(s.log, s.clock.Now(), true)
 			return nil
@@ -135,6 +135,7 @@ func (s *Scheduler) abandon(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.patience)
 	defer cancel()
 	s.collect()
+	s.stopRecording()
 	var doubt error
 	if s.doubtful.claim != 0 {
 		if doubt = s.resolve(ctx); doubt == nil {
@@ -194,6 +195,7 @@ func (s *Scheduler) step(ctx context.Context, starting bool) bool {
 	}
 	fired := starting && s.fire(ctx)
 	if starting {
+		s.recordBeside(ctx)
 		s.share(now)
 		defer func() { s.share(s.clock.Now()) }()
 	}
@@ -226,14 +228,10 @@ func (s *Scheduler) collect() {
 		if !r.Kept {
 			s.running--
 		}
-		// The database is told of claims as a set: what was started anew here
-		// must not be taken for the attempt that ended.
-		if j, ok := s.latest[r.ID]; ok && j.row.Claim.Int64 != r.Claim {
-			s.forget(r)
-			s.refuse(r)
-			continue
-		}
-		s.results = append(s.results, r)
+		s.toWrite(r)
+	}
+	if rec := s.mail.takeRecord(); rec != nil {
+		s.recorded(rec)
 	}
 	s.counters.running.Store(int64(s.running))
 	s.unblock(results)
@@ -244,6 +242,18 @@ func (s *Scheduler) collect() {
 	if news.Look {
 		s.surveyAt = time.Time{}
 	}
+}
+
+// toWrite keeps a result until it is written.
+func (s *Scheduler) toWrite(r store.Result) {
+	// The database is told of claims as a set: what was started anew here
+	// must not be taken for the attempt that ended.
+	if j, ok := s.latest[r.ID]; ok && j.row.Claim.Int64 != r.Claim {
+		s.forget(r)
+		s.refuse(r)
+		return
+	}
+	s.results = append(s.results, r)
 }
 
 // forget ends what is known here of an attempt.
@@ -428,9 +438,7 @@ func (s *Scheduler) turn(ctx context.Context, k *look, sweep bool) error {
 	out, err := s.store.Turn(turning, req)
 	if errors.Is(err, store.ErrOutcomeUnknown) {
 		// The results are written again; what was claimed is ours if it is there.
-		for i := range s.results {
-			s.results[i].Repeated = true
-		}
+		repeat(s.results)
 		if req.Claim == 0 {
 			return err
 		}
@@ -450,10 +458,7 @@ func (s *Scheduler) turn(ctx context.Context, k *look, sweep bool) error {
 			return slices.ContainsFunc(out.Postponed, func(p store.Result) bool { return p.ID == r.ID })
 		})
 	}
-	s.count(written, out.Refused)
-	for _, r := range written {
-		s.forget(r)
-	}
+	s.wrote(written, out.Refused)
 	s.results = nil
 	s.passedOver(k, out.Postponed)
 	s.tellOthers(ctx, written)

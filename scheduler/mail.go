@@ -12,6 +12,7 @@ type mail struct {
 	mu      sync.Mutex
 	results []store.Result
 	news    store.News
+	record  *record
 	bell    chan struct{} // holds one ring: something is there
 }
 
@@ -32,6 +33,22 @@ func (m *mail) report(r store.Result) {
 	m.results = append(m.results, r)
 	m.mu.Unlock()
 	m.ring()
+}
+
+// recorded delivers what came of results that were written beside the loop.
+func (m *mail) recorded(rec *record) {
+	m.mu.Lock()
+	m.record = rec
+	m.mu.Unlock()
+	m.ring()
+}
+
+func (m *mail) takeRecord() *record {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	rec := m.record
+	m.record = nil
+	return rec
 }
 
 // arrive delivers news of a commit.

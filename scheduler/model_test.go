@@ -70,6 +70,9 @@ delete from weir_limits; delete from weir_queues; delete from weir_gates`)
 	o.rates, o.starts, o.breaches = []rateFrom{{o.now(), 2, 2}}, nil, nil
 	for _, r := range []*rig{o.rig, o.other} {
 		r.again(scheduler.Lease(5 * time.Second))
+		if r == o.other {
+			r.s.RecordAll()
+		}
 		for task, opts := range map[string][]scheduler.TaskOption{
 			"slow":  {scheduler.RateLimit("2/s")},
 			"shed":  {scheduler.RateLimit("3/s"), scheduler.OnExcess(scheduler.Drop)},

@@ -29,7 +29,15 @@ var ErrTimeout = errors.New("timed out")
 func (s *Scheduler) hand(j *heldJob) {
 	s.running++
 	s.counters.running.Store(int64(s.running))
-	s.work.Go(j.run)
+	s.work.Go(func() { occupy(j) })
+}
+
+// occupy runs a job, and whatever follows it in its slot: on one goroutine, whose
+// stack has grown by then to what handlers need.
+func occupy(j *heldJob) {
+	for j != nil {
+		j = j.run()
+	}
 }
 
 // hold takes jobs that were started at a time into this process's hands.
@@ -48,8 +56,9 @@ func (s *Scheduler) hold(jobs []store.Job, at time.Time) []*heldJob {
 			row.MaxRetries = sql.NullInt64{Int64: int64(s.tasks[row.Task].maxRetries), Valid: true}
 		}
 		ctx, cancel := context.WithCancelCause(context.Background())
-		j := &heldJob{row: row, cancel: cancel, since: at, leaseUntil: until}
-		j.run = func() { s.handle(ctx, j) }
+		j := &heldJob{row: row, cancel: cancel, since: at}
+		j.leaseUntil.Store(until.UnixMicro())
+		j.run = func() *heldJob { return s.handle(ctx, j) }
 		if old, ok := s.latest[row.ID]; ok {
 			s.loseLease(old)
 			s.held.remove(old.key())
@@ -63,36 +72,39 @@ func (s *Scheduler) hold(jobs []store.Job, at time.Time) []*heldJob {
 
 // handle runs one attempt and reports its end, whatever the handler and the
 // error that it returns do: return, panic, or end the goroutine. Its slot goes to
-// a job that was claimed ahead, if there is one.
-func (s *Scheduler) handle(ctx context.Context, j *heldJob) {
+// the next job, one that was claimed ahead, if there is one.
+func (s *Scheduler) handle(ctx context.Context, j *heldJob) (next *heldJob) {
 	err := errGoexit
 	var r store.Result
-	settled := false
+	returned, settled := false, false
 	defer func() {
 		if !settled { // a method of the error ended the goroutine
 			r = s.settle(ctx, j.row, errGoexit)
 		}
 		j.reported.Store(true)
 		j.cancel(context.Canceled)
-		next := s.ahead.next()
+		next = s.ahead.next()
 		r.Kept = next != nil
 		s.mail.report(r)
-		if next != nil {
-			s.work.Go(next.run)
+		if next != nil && !(returned && settled) { // this goroutine ends
+			follow := next
+			s.work.Go(func() { occupy(follow) })
 		}
 	}()
 	defer func() {
 		if p := recover(); p != nil {
-			err = fmt.Errorf("panic: %v\n%s", p, panicked(string(debug.Stack())))
+			err, returned = fmt.Errorf("panic: %v\n%s", p, panicked(string(debug.Stack()))), true
 		}
 		r = s.settle(ctx, j.row, err)
 		settled = true
 	}()
-	if j.lost.Load() || s.held.lapsed(j.key(), s.clock.Now()) {
-		err = errNotHandedOver
-		return
+	if j.lost.Load() || j.lapsed(s.clock.Now()) {
+		err, returned = errNotHandedOver, true
+		return nil
 	}
 	err = s.attempt(ctx, j.row)
+	returned = true
+	return nil
 }
 
 // panicked cuts a stack, taken while a panic is under way, to begin with the

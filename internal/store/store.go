@@ -30,7 +30,7 @@ type Store struct {
 	// cannot, and writer is the one connection that does.
 	read   *pool
 	writer *writer
-	// engine is PostgreSQL's pool for turns and lease renewals, so that
+	// engine is PostgreSQL's pool for turns, results and lease renewals, so that
 	// handlers with many calls under way cannot starve them.
 	engine *pool
 
@@ -153,7 +153,7 @@ func (s *Store) connect(ctx context.Context, conns int, opts Options) error {
 	if s.target.dialect == SQLite {
 		return nil
 	}
-	s.engine, err = s.pool(dsn, 2, engineSilence)
+	s.engine, err = s.pool(dsn, 3, engineSilence)
 	return err
 }
 
@@ -268,6 +268,9 @@ func (s *Store) String() string {
 	}
 	return s.target.shown
 }
+
+// WritesAtOnce tells whether transactions write side by side, as PostgreSQL's do.
+func (s *Store) WritesAtOnce() bool { return s.writer == nil }
 
 // Clock is the clock that timers follow; stored times come from Now.
 func (s *Store) Clock() clock.Clock { return s.clock }

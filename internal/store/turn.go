@@ -314,9 +314,9 @@ func (s *Store) readCandidates(ctx context.Context, t *tx, st *statement, read [
 	return nil
 }
 
-// Everything but the payload of history: what a handler may see.
-const startedColumns = `id, uid, task, queue, state, rank, first_due, run_at, enqueued_at, started_at, expires_at, claim, attempt,
-       given_back, max_retries, timeout, deferrals, unique_key, args, metadata, errors, replay_of, replays`
+// What a handler may see, and what is needed to write what became of it.
+const startedColumns = `id, uid, task, queue, rank, first_due, enqueued_at, started_at, claim, attempt,
+       given_back, max_retries, timeout, deferrals, unique_key, args, metadata, errors, replay_of`
 
 var startSQL = &statement{
 	postgres: `
@@ -359,8 +359,8 @@ func (s *Store) startedJobs(ctx context.Context, t *tx, about int, st *statement
 	for rows.Next() {
 		jobs = append(jobs, Job{})
 		j := &jobs[len(jobs)-1]
-		if err := rows.Scan(&j.ID, &j.UID, &j.Task, &j.Queue, &j.State, &j.Rank, &j.FirstDue, &j.RunAt, &j.EnqueuedAt, &j.StartedAt, &j.ExpiresAt, &j.Claim, &j.Attempt,
-			&j.GivenBack, &j.MaxRetries, &j.Timeout, &j.Deferrals, &j.UniqueKey, &j.Args, &j.Metadata, &j.Errors, &j.ReplayOf, &j.Replays); err != nil {
+		if err := rows.Scan(&j.ID, &j.UID, &j.Task, &j.Queue, &j.Rank, &j.FirstDue, &j.EnqueuedAt, &j.StartedAt, &j.Claim, &j.Attempt,
+			&j.GivenBack, &j.MaxRetries, &j.Timeout, &j.Deferrals, &j.UniqueKey, &j.Args, &j.Metadata, &j.Errors, &j.ReplayOf); err != nil {
 			return nil, err
 		}
 	}

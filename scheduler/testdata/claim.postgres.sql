@@ -13,7 +13,7 @@ lateral (
 ) j;
 
 update weir_jobs set state = 1, attempt = least(attempt, 2147483646) + 1, started_at = $2, claim = $3, lease_until = $4
-where id = any($1::bigint[]) returning id, uid, task, queue, state, rank, first_due, run_at, enqueued_at, started_at, expires_at, claim, attempt,
-       given_back, max_retries, timeout, deferrals, unique_key, args, metadata, errors, replay_of, replays;
+where id = any($1::bigint[]) returning id, uid, task, queue, rank, first_due, enqueued_at, started_at, claim, attempt,
+       given_back, max_retries, timeout, deferrals, unique_key, args, metadata, errors, replay_of;
 
 commit;
