@@ -18,7 +18,7 @@ const (
 	refresh    = `(?s)^select name, window_id.*\swhere key = '' and name`
 	roll       = `^update \S*weir_limits set window_id = window_id \+ 1`
 	candidates = `^select (l\.n|\?9), j?\.?id`
-	tally      = `update \S*weir_limits set window_count = window_count \+`
+	tally      = `update \S*weir_limits set window_count = (greatest|max)\(`
 	lookUp     = `where lease_until is not null and claim = `
 	exactSave  = `update \S*weir_limits (l )?set window_id = r`
 )

@@ -128,10 +128,10 @@ with l as materialized (
     where w.key = '' and w.name = r.name and w.window_id = r.id
     order by w.name ` + strings.Replace(lock, "update", "update of w", 1) + `
 )
-update weir_limits set window_count = window_count + $2, started = started + $2
+update weir_limits set window_count = greatest(window_count, 0) + $2, started = started + $2
 from l where weir_limits.key = '' and weir_limits.name = l.name returning weir_limits.name`,
 		sqlite: `
-update weir_limits set window_count = window_count + $2, started = started + $2
+update weir_limits set window_count = max(window_count, 0) + $2, started = started + $2
 from json_each($1) r
 where weir_limits.key = '' and name = r.value ->> 'name' and window_id = r.value ->> 'id' returning name`,
 	}

@@ -119,12 +119,13 @@ func TestACountLandsInTheGenerationThatWasReadAndNowhereElse(t *testing.T) {
 			require.NoError(t, err)
 		}
 		b.exec(t, `update weir_limits set window_count = 500 where name = 'l'`)
+		b.exec(t, `update weir_limits set window_count = -3 where name = 'n'`)
 		landed, err := b.CountWindows(t.Context(), []store.WindowID{{Name: "l"}, {Name: "m", ID: 1}, {Name: "n"}, {Name: "gone"}}, false)
 		require.NoError(t, err)
 		require.ElementsMatch(t, []string{"l", "n"}, landed, "however much was counted, nothing refuses")
 		require.EqualValues(t, 501, b.window(t, "l").Count)
 		require.Zero(t, b.window(t, "m").Count)
-		require.EqualValues(t, 1, b.window(t, "n").Count)
+		require.EqualValues(t, 1, b.window(t, "n").Count, "a damaged count is none")
 
 		for name, there := range map[string]bool{"l": true, "m": false, "gone": false} {
 			ok, err := b.ProbeWindow(t.Context(), store.WindowID{Name: name})
