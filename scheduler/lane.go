@@ -222,13 +222,20 @@ func (s *Scheduler) admitted(ctx context.Context, k *look, jobs []store.Job, at 
 	}
 }
 
-// unresolved notes a claim of which the database does not say whether it was made.
-func (s *Scheduler) unresolved(k *look, err error) {
+// unresolved notes a claim whose leases are over, and of which nobody knows whether
+// it was made: the database does not say, or others may have taken its jobs back.
+func (s *Scheduler) unresolved(k *look, found []store.Job, err error) {
 	if k == nil || k.window == nil || k.window.admitted == nil {
 		return
 	}
-	s.lane.spent = true
 	line := k.window.admitted
+	if slices.ContainsFunc(found, func(j store.Job) bool { return j.Task == line.Task && j.Queue == line.Queue }) {
+		return
+	}
+	if err == nil {
+		err = errors.New("its lease ran out")
+	}
+	s.lane.spent = true
 	for _, l := range line.limits {
 		if !l.window.exact {
 			s.uncounted(l, store.Job{Task: line.Task}, fmt.Sprintf("nobody knows whether it was claimed: %v", err))

@@ -156,6 +156,33 @@ func TestAClaimThatCannotBeLookedUpCountsAsLost(t *testing.T) {
 	}, said.option())
 }
 
+// The claim was made, and another process had its job back by the time at which the
+// database answers again.
+func TestAClaimWhoseJobWasTakenBackCountsAsLost(t *testing.T) {
+	var all log
+	eachWindow(t, func(t *testing.T, r *rig) {
+		said := func() int { return all.said("rate_limit_uncounted", "task=a", "its lease ran out") }
+		before, seen, other := said(), r.judge(), r.beside()
+		for _, x := range []*rig{r, other} {
+			x.task("a", nil, scheduler.RateLimit("2/h"))
+		}
+		r.enqueue("a", numbered(5))
+		r.faults.LoseReply(grant, 1)
+		mend := r.faults.FailAll(lookUp)
+		require.ErrorIs(t, r.s.Drain(t.Context()), queue.ErrOutcomeUnknown)
+		r.clock.Advance(31 * time.Second)
+		other.drain()
+		require.Equal(t, 2, other.count())
+		mend()
+		r.drain()
+		require.Zero(t, r.count(), "the window is full")
+		require.Equal(t, map[int64]int64{1: 3}, seen("a"))
+		require.EqualValues(t, 1, r.s.Stats().Uncounted, "U")
+		require.Equal(t, before+1, said())
+		r.conserved(5)
+	}, all.option())
+}
+
 // A start whose count does not land has happened: it runs, and its loss is told.
 func TestACountThatFailsIsToldAndTheJobRuns(t *testing.T) {
 	for _, c := range []struct {
