@@ -294,7 +294,7 @@ func (s *Scheduler) record(ctx context.Context, job store.Job, limits []*limit) 
 }
 
 // reread finds the windows that are there now, for a count, and returns the limits
-// that have one.
+// that have another one.
 func (s *Scheduler) reread(ctx context.Context, limits []*limit, lose func(string, ...*limit)) ([]*limit, error) {
 	names := make([]string, len(limits))
 	for i, l := range limits {
@@ -307,8 +307,12 @@ func (s *Scheduler) reread(ctx context.Context, limits []*limit, lose func(strin
 	at := s.clock.Now()
 	return slices.DeleteFunc(limits, func(l *limit) bool {
 		i := slices.IndexFunc(rows, func(r store.Window) bool { return r.Name == l.Name })
-		if i < 0 {
+		switch {
+		case i < 0:
 			lose("its row is gone", l)
+			return true
+		case rows[i].ID == l.window.row.ID:
+			lose("its row is locked, or does not take the count", l)
 			return true
 		}
 		l.window.read(rows[i], at)

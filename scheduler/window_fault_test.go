@@ -343,12 +343,16 @@ func (r *rig) spoil(when string) (mend func()) {
 
 // An increment that raised and one that matched no row are the same loss.
 func TestCountsThatMatchNoRowCloseALimitToo(t *testing.T) {
+	var said log
 	eachWindow(t, func(t *testing.T, r *rig) {
 		r.task("a", nil, scheduler.RateLimit("10/m"))
 		r.drain()
 		r.enqueue("a", numbered(40))
 		mend := r.spoil(`new.window_id = old.window_id`)
+		counts := r.faults.Count(tally)
 		r.at(time.Second)
+		require.EqualValues(t, 3, counts.Statements(), "the window is the same: there is nothing to follow")
+		require.Positive(t, said.said("rate_limit_uncounted", "its row is locked, or does not take the count"))
 		r.at(10 * time.Second)
 		require.Equal(t, 3, r.count())
 		require.EqualValues(t, 1, r.s.Stats().Closed)
@@ -356,7 +360,7 @@ func TestCountsThatMatchNoRowCloseALimitToo(t *testing.T) {
 		r.at(11 * time.Second)
 		require.Equal(t, 13, r.count(), "N and U")
 		require.EqualValues(t, 1, r.s.Stats().Reopened)
-	})
+	}, said.option())
 }
 
 // Only a count that lands ends the run: after a probe the next loss closes at once.
