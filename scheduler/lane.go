@@ -264,11 +264,8 @@ func (s *Scheduler) record(ctx context.Context, job store.Job, limits []*limit) 
 		for i, l := range left {
 			ids[i] = l.window.id(l.Name)
 		}
-		landed, err := s.store.CountWindows(ctx, ids, s.goesRound())
+		landed, err := s.store.CountWindows(ctx, ids)
 		if err != nil {
-			if errors.Is(err, store.ErrLocked) {
-				s.goRound()
-			}
 			lose(err.Error(), left...)
 			return
 		}
