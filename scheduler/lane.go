@@ -222,13 +222,20 @@ func (s *Scheduler) admitted(ctx context.Context, k *look, jobs []store.Job, at 
 	}
 }
 
-// unresolved notes a claim of which the database does not say whether it was made.
-func (s *Scheduler) unresolved(k *look, err error) {
+// unresolved notes a claim whose leases are over, and of which nobody knows whether
+// it was made: the database does not say, or others may have taken its jobs back.
+func (s *Scheduler) unresolved(k *look, found []store.Job, err error) {
 	if k == nil || k.window == nil || k.window.admitted == nil {
 		return
 	}
-	s.lane.spent = true
 	line := k.window.admitted
+	if slices.ContainsFunc(found, func(j store.Job) bool { return j.Task == line.Task && j.Queue == line.Queue }) {
+		return
+	}
+	if err == nil {
+		err = errors.New("its lease ran out")
+	}
+	s.lane.spent = true
 	for _, l := range line.limits {
 		if !l.window.exact {
 			s.uncounted(l, store.Job{Task: line.Task}, fmt.Sprintf("nobody knows whether it was claimed: %v", err))
@@ -257,11 +264,8 @@ func (s *Scheduler) record(ctx context.Context, job store.Job, limits []*limit) 
 		for i, l := range left {
 			ids[i] = l.window.id(l.Name)
 		}
-		landed, err := s.store.CountWindows(ctx, ids, s.goesRound())
+		landed, err := s.store.CountWindows(ctx, ids)
 		if err != nil {
-			if errors.Is(err, store.ErrLocked) {
-				s.goRound()
-			}
 			lose(err.Error(), left...)
 			return
 		}
@@ -287,7 +291,7 @@ func (s *Scheduler) record(ctx context.Context, job store.Job, limits []*limit) 
 }
 
 // reread finds the windows that are there now, for a count, and returns the limits
-// that have one.
+// that have another one.
 func (s *Scheduler) reread(ctx context.Context, limits []*limit, lose func(string, ...*limit)) ([]*limit, error) {
 	names := make([]string, len(limits))
 	for i, l := range limits {
@@ -300,8 +304,12 @@ func (s *Scheduler) reread(ctx context.Context, limits []*limit, lose func(strin
 	at := s.clock.Now()
 	return slices.DeleteFunc(limits, func(l *limit) bool {
 		i := slices.IndexFunc(rows, func(r store.Window) bool { return r.Name == l.Name })
-		if i < 0 {
+		switch {
+		case i < 0:
 			lose("its row is gone", l)
+			return true
+		case rows[i].ID == l.window.row.ID:
+			lose("its row is locked, or does not take the count", l)
 			return true
 		}
 		l.window.read(rows[i], at)

@@ -65,12 +65,9 @@ func WindowLimit(name string, limit int64, per time.Duration, opts ...LimitOptio
 		}
 		quota, err := bucket.NewQuota(limit, per)
 		l := limitConfig{name: name, quota: &quota}
-		errs := []error{err}
-		for _, o := range opts {
-			errs = append(errs, o.applyLimit(&l))
-		}
+		errs := applied(opts, func(o LimitOption) error { return o.applyLimit(&l) })
 		c.limits = append(c.limits, l)
-		return about(describeLimit(name), errs...)
+		return about(describeLimit(name), append(errs, err)...)
 	})
 }
 

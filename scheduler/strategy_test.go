@@ -43,6 +43,7 @@ func TestWhatBelongsToTheOtherStrategyIsRefused(t *testing.T) {
 		{"a window that covers nothing", []scheduler.Option{windows, scheduler.WindowLimit("l", 1, time.Second)}, nil, `limit "l": it covers nothing: name tasks or queues`},
 		{"a negative count", []scheduler.Option{windows, scheduler.WindowLimit("l", -1, time.Second, covers)}, nil, `limit "l": limit -1: use a whole number from 0 (nothing starts) to 1000000000`},
 		{"a period below a second", []scheduler.Option{windows, scheduler.WindowLimit("l", 1, 999*time.Millisecond, covers)}, nil, `limit "l": per 999ms: use 1 second to 366 days, as in 60 or 90s`},
+		{"an option that is nil", []scheduler.Option{windows, scheduler.WindowLimit("l", 1, time.Second, covers, nil)}, nil, `limit "l": option 2 is nil: leave it out`},
 		{"a reserved name", []scheduler.Option{windows, scheduler.WindowLimit("task:l", 1, time.Second, covers)}, nil, `limit "task:l": names that begin with "task:" are Weir's own`},
 		{"an interval out of range", []scheduler.Option{windows, scheduler.RefreshInterval(0)}, nil, `refresh interval 0s: use 1ms to 1m`},
 		{"no such strategy", []scheduler.Option{scheduler.Strategy("leaky")}, nil, `strategy "leaky": use "token_bucket" or "fixed_window"`},

@@ -106,12 +106,12 @@ func (s *Scheduler) resolve(ctx context.Context) error {
 	asking, cancel := context.WithTimeout(ctx, s.config.lease)
 	defer cancel()
 	jobs, err := s.store.Claimed(asking, d.claim)
-	switch {
-	case err == nil:
-	case past(d.began.Add(s.config.lease), s.clock.Now()):
-		s.unresolved(d.look, err)
-	default:
+	late := past(d.began.Add(s.config.lease), s.clock.Now())
+	if err != nil && !late {
 		return err
+	}
+	if late {
+		s.unresolved(d.look, jobs, err)
 	}
 	s.doubtful = doubtful{}
 	s.admitted(ctx, d.look, jobs, d.began)

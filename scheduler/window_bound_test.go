@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/weirq/weir/internal/clock"
+	"github.com/weirq/weir/internal/store"
 	"github.com/weirq/weir/internal/storetest"
 	"github.com/weirq/weir/queue"
 	"github.com/weirq/weir/scheduler"
@@ -297,6 +298,32 @@ func TestAStepOfTheDatabasesClockCostsItsLengthOrOneWindow(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A host whose clock is ahead looks more often, and neither opens a window for it nor
+// anchors one at it.
+func TestWindowsAreAnchoredAtTheDatabasesClockWhateverTheHostsSays(t *testing.T) {
+	eachWindow(t, func(t *testing.T, r *rig) {
+		host := clock.NewFake(epoch)
+		r.client = queue.From(r.db.Open(t, store.Options{Clock: r.clock, HostClock: host, Wrap: r.faults.Wrap}))
+		r.again(scheduler.WindowLimit("exact", 2, time.Minute, scheduler.Tasks("b"), scheduler.Exact()))
+		r.task("a", nil, scheduler.RateLimit("2/m"))
+		r.task("b", nil)
+		r.enqueue("a", numbered(20))
+		r.enqueue("b", numbered(20))
+		for n := range 3 {
+			opened := r.clock.Now()
+			for range 3 {
+				r.drain()
+				require.Equal(t, []int{2 + 2*n, 2 + 2*n}, []int{r.tally("a"), r.tally("b")})
+				host.Step(48 * time.Hour)
+			}
+			for _, name := range []string{"task:a", "exact"} {
+				require.Equal(t, opened.UnixMicro(), r.window(name).From, name)
+			}
+			r.clock.Advance(time.Minute)
+		}
+	})
 }
 
 func TestAWorkerThatDiesBetweenClaimAndCountCostsOneMoreStart(t *testing.T) {

@@ -18,7 +18,7 @@ const (
 	refresh    = `(?s)^select name, window_id.*\swhere key = '' and name`
 	roll       = `^update \S*weir_limits set window_id = window_id \+ 1`
 	candidates = `^select (l\.n|\?9), j?\.?id`
-	tally      = `update \S*weir_limits set window_count = window_count \+`
+	tally      = `update \S*weir_limits set window_count = (greatest|max)\(`
 	lookUp     = `where lease_until is not null and claim = `
 	exactSave  = `update \S*weir_limits (l )?set window_id = r`
 )
@@ -154,6 +154,33 @@ func TestAClaimThatCannotBeLookedUpCountsAsLost(t *testing.T) {
 		require.Equal(t, []start{{30 * time.Second, "a", "x", 2}}, r.ledger(), "its lease ran out")
 		r.conserved(1)
 	}, said.option())
+}
+
+// The claim was made, and another process had its job back by the time at which the
+// database answers again.
+func TestAClaimWhoseJobWasTakenBackCountsAsLost(t *testing.T) {
+	var all log
+	eachWindow(t, func(t *testing.T, r *rig) {
+		said := func() int { return all.said("rate_limit_uncounted", "task=a", "its lease ran out") }
+		before, seen, other := said(), r.judge(), r.beside()
+		for _, x := range []*rig{r, other} {
+			x.task("a", nil, scheduler.RateLimit("2/h"))
+		}
+		r.enqueue("a", numbered(5))
+		r.faults.LoseReply(grant, 1)
+		mend := r.faults.FailAll(lookUp)
+		require.ErrorIs(t, r.s.Drain(t.Context()), queue.ErrOutcomeUnknown)
+		r.clock.Advance(31 * time.Second)
+		other.drain()
+		require.Equal(t, 2, other.count())
+		mend()
+		r.drain()
+		require.Zero(t, r.count(), "the window is full")
+		require.Equal(t, map[int64]int64{1: 3}, seen("a"))
+		require.EqualValues(t, 1, r.s.Stats().Uncounted, "U")
+		require.Equal(t, before+1, said())
+		r.conserved(5)
+	}, all.option())
 }
 
 // A start whose count does not land has happened: it runs, and its loss is told.
@@ -316,12 +343,16 @@ func (r *rig) spoil(when string) (mend func()) {
 
 // An increment that raised and one that matched no row are the same loss.
 func TestCountsThatMatchNoRowCloseALimitToo(t *testing.T) {
+	var said log
 	eachWindow(t, func(t *testing.T, r *rig) {
 		r.task("a", nil, scheduler.RateLimit("10/m"))
 		r.drain()
 		r.enqueue("a", numbered(40))
 		mend := r.spoil(`new.window_id = old.window_id`)
+		counts := r.faults.Count(tally)
 		r.at(time.Second)
+		require.EqualValues(t, 3, counts.Statements(), "the window is the same: there is nothing to follow")
+		require.Positive(t, said.said("rate_limit_uncounted", "its row is locked, or does not take the count"))
 		r.at(10 * time.Second)
 		require.Equal(t, 3, r.count())
 		require.EqualValues(t, 1, r.s.Stats().Closed)
@@ -329,7 +360,7 @@ func TestCountsThatMatchNoRowCloseALimitToo(t *testing.T) {
 		r.at(11 * time.Second)
 		require.Equal(t, 13, r.count(), "N and U")
 		require.EqualValues(t, 1, r.s.Stats().Reopened)
-	})
+	}, said.option())
 }
 
 // Only a count that lands ends the run: after a probe the next loss closes at once.
@@ -341,14 +372,14 @@ func TestAProbeThatLandsDoesNotEndTheRun(t *testing.T) {
 		mend := r.spoil(`new.window_id = old.window_id and new.window_count <> old.window_count`)
 		r.at(time.Second)
 		require.Equal(t, 3, r.count())
-		for n := range 3 {
-			r.at(time.Duration(n+2) * time.Second)
+		for n := range 3 { // in windows of their own: it is the run that closes it
+			r.at(time.Duration(n+2) * time.Minute)
 			require.Equal(t, 4+n, r.count(), "each time it is reopened one more starts")
 			require.EqualValues(t, 2+n, r.s.Stats().Closed)
 			require.EqualValues(t, 1+n, r.s.Stats().Reopened)
 		}
 		mend()
-		r.at(10 * time.Second)
+		r.at(10 * time.Minute)
 		require.Equal(t, 6+10, r.count())
 		require.EqualValues(t, 6, r.s.Stats().Uncounted)
 	})

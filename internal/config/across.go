@@ -68,6 +68,12 @@ func (f *File) against(before []*File) []Finding {
 				Message: fmt.Sprintf("limit %s is %s here and %s in %s: they share a window, and each stops when it has counted its own number", quote(b.Name), b.Quota, first.Quota, first.Place),
 				Mend:    "use one count, unless a smaller share of the budget is meant",
 			})
+		case first.Exact != b.Exact:
+			out = append(out, Finding{
+				Code: HalfExact, Place: b.Place,
+				Message: fmt.Sprintf("limit %s is exact either here or in %s: who claims without its row's lock can pass it", quote(b.Name), first.Place),
+				Mend:    "write exact: true in both, or in neither",
+			})
 		}
 	}
 	return out

@@ -85,6 +85,7 @@ const (
 	OtherCount  Code = "W212" // ... has another count
 	AlikeNames  Code = "W213" // two names differ only by case or accents
 	ManyWorkers Code = "W214" // the number of workers is a good part of the limit
+	HalfExact   Code = "W215" // a limit of the same name is exact in one file on a database, and not in another
 )
 
 // A Place is where in a file something stands.

@@ -157,6 +157,9 @@ func TestFilesOnOneDatabaseAreCompared(t *testing.T) {
 		{"another count", map[string]string{"a.yaml": limit("l", "rate: 100/m"), "b.yaml": limit("l", "rate: 50/m"), "c.yaml": limit("l", "rate: 100/m")}, []string{
 			`b.yaml:3:13: W212 limits.l.rate: limit "l" is 50/m here and 100/m in a.yaml:3:13: they share a window, and each stops when it has counted its own number: use one count, unless a smaller share of the budget is meant`,
 		}},
+		{"exact in one of them", map[string]string{"a.yaml": limit("l", "rate: 100/m, exact: true"), "b.yaml": limit("l", "rate: 100/m"), "c.yaml": limit("l", "rate: 100/m, exact: true")}, []string{
+			`b.yaml:3:13: W215 limits.l.rate: limit "l" is exact either here or in a.yaml:3:13: who claims without its row's lock can pass it: write exact: true in both, or in neither`,
+		}},
 		{"another case", map[string]string{"a.yaml": limit("Stripe", "rate: 1/m"), "b.yaml": limit("stripe", "rate: 1/m")}, []string{
 			`b.yaml:3:18: W213 limits.stripe.rate: limits "stripe" and "Stripe" (a.yaml:3:18) differ only by case or accents: each is counted by itself: spell the name the same way everywhere if one is meant, else name them apart`,
 		}},

@@ -445,7 +445,7 @@ func everyCallOfWindows(t testing.TB, s *store.Store) {
 	must(err)
 	require.Len(t, rows, 1)
 	id := store.WindowID{Name: "window", ID: rows[0].ID}
-	_, err = s.CountWindows(ctx, []store.WindowID{id}, false)
+	_, err = s.CountWindows(ctx, []store.WindowID{id})
 	must(err)
 	_, err = s.ProbeWindow(ctx, id)
 	must(err)

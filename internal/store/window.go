@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -128,23 +129,31 @@ with l as materialized (
     where w.key = '' and w.name = r.name and w.window_id = r.id
     order by w.name ` + strings.Replace(lock, "update", "update of w", 1) + `
 )
-update weir_limits set window_count = window_count + $2, started = started + $2
+update weir_limits set window_count = greatest(window_count, 0) + $2, started = started + $2
 from l where weir_limits.key = '' and weir_limits.name = l.name returning weir_limits.name`,
 		sqlite: `
-update weir_limits set window_count = window_count + $2, started = started + $2
+update weir_limits set window_count = max(window_count, 0) + $2, started = started + $2
 from json_each($1) r
 where weir_limits.key = '' and name = r.value ->> 'name' and window_id = r.value ->> 'id' returning name`,
 	}
 })
 
+var counting = purpose{begin: beginPostgresTurn + `; set local lock_timeout = '1s'`, engine: true}
+
 // CountWindows adds a start to windows, in one statement, and returns the names of
-// those that were still the generation given. With skip it passes over rows that
-// another session has locked, on PostgreSQL.
-func (s *Store) CountWindows(ctx context.Context, windows []WindowID, skip bool) (landed []string, err error) {
-	err = s.writeFor(ctx, turning, func(t *tx) error {
-		landed, err = s.countWindows(ctx, t, countWindowsSQL.of(skip), windows, 1)
-		return err
-	})
+// those that were still the generation given. Rows that another session keeps locked
+// are waited for, a second in all, and then passed over. Not at once: processes that
+// count have them locked all the time. PostgreSQL.
+func (s *Store) CountWindows(ctx context.Context, windows []WindowID) (landed []string, err error) {
+	count := func(why purpose, st *statement) error {
+		return s.writeFor(ctx, why, func(t *tx) error {
+			landed, err = s.countWindows(ctx, t, st, windows, 1)
+			return err
+		})
+	}
+	if err = count(counting, countWindowsSQL.wait); errors.Is(err, ErrLocked) {
+		err = count(turning, countWindowsSQL.skip)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("count a start under %d limits: %w", len(windows), err)
 	}
