@@ -24,38 +24,27 @@ type lane struct {
 // was there when the process began.
 var ErrLimitGone = errors.New("the limit's row is gone from the database")
 
-// enter leaves in a look the lines that no limit keeps from starting. It tells
-// whether there may be more to do at once. An error ends the pass: nothing was
-// spent.
-func (s *Scheduler) enter(ctx context.Context, k *look) (pass *look, again bool, err error) {
-	if s.lane == nil || k == nil {
-		return k, false, nil
+// enter leaves out the lines that a limit keeps from starting. It tells whether
+// there may be more to do at once.
+func (s *Scheduler) enter(ctx context.Context, lines []*line) (open []*line, again bool, err error) {
+	if !slices.ContainsFunc(lines, (*line).covered) {
+		return lines, false, nil
 	}
-	k.limits = nil
-	if slices.ContainsFunc(k.lines, covered) {
-		if again, err = s.readLimits(ctx, k.lines); err != nil {
-			return nil, false, err
-		}
-		k.lines = slices.DeleteFunc(k.lines, s.throttled)
+	if again, err = s.readLimits(ctx, lines); err != nil {
+		return nil, false, err
 	}
-	if len(k.lines) == 0 && len(k.outcomes) == 0 {
-		return nil, again, nil
-	}
-	for _, line := range k.lines {
-		line.limits = nil
-	}
-	return k, again, nil
+	return slices.DeleteFunc(lines, s.throttled), again, nil
 }
 
-func covered(l *lookLine) bool { return len(l.line.limits) > 0 }
+func (l *line) covered() bool { return len(l.limits) > 0 }
 
 // readLimits reads the limits unless what was read last still holds for a start,
 // and opens windows that are over.
-func (s *Scheduler) readLimits(ctx context.Context, lines []*lookLine) (again bool, err error) {
+func (s *Scheduler) readLimits(ctx context.Context, lines []*line) (again bool, err error) {
 	now := s.clock.Now()
-	stale := func(l *lookLine) bool {
-		room := covered(l)
-		for _, l := range l.line.limits {
+	stale := func(l *line) bool {
+		room := l.covered()
+		for _, l := range l.limits {
 			if l.window.outlived(now) {
 				return true
 			}
@@ -69,7 +58,7 @@ func (s *Scheduler) readLimits(ctx context.Context, lines []*lookLine) (again bo
 		}
 	}
 	for _, line := range lines {
-		limits := line.line.limits
+		limits := line.limits
 		if slices.ContainsFunc(limits, func(l *limit) bool { return !l.window.room() }) {
 			continue // nothing of it starts: none of its windows is to begin
 		}
@@ -89,27 +78,18 @@ func (s *Scheduler) readLimits(ctx context.Context, lines []*lookLine) (again bo
 
 // throttled tells whether a limit keeps a line from starting, and holds such a
 // limit until that may be over.
-func (s *Scheduler) throttled(line *lookLine) bool {
+func (s *Scheduler) throttled(line *line) bool {
 	shut := false
-	for _, l := range line.line.limits {
+	for _, l := range line.limits {
 		if l.window.room() {
 			continue
 		}
-		shut = true
-		s.throttle(l)
+		shut, l.heldUntil = true, l.window.ends
+		if l.window.stopped() {
+			l.heldUntil = s.surveyAt // by then an operator may have another word, or the row be free
+		}
 	}
 	return shut
-}
-
-func (s *Scheduler) throttle(l *limit) {
-	switch w := l.window; {
-	case w.losses.closed || w.stuck:
-		l.heldUntil = s.lane.readAt.Add(s.lane.interval)
-	case w.stopped():
-		l.heldUntil = s.surveyAt // an operator may have another word by then
-	default:
-		l.heldUntil = w.ends
-	}
 }
 
 // refresh reads the windows of all limits, in one statement, and tries whether
@@ -235,7 +215,6 @@ func (s *Scheduler) unresolved(k *look, found []store.Job, err error) {
 	if err == nil {
 		err = errors.New("its lease ran out")
 	}
-	s.lane.spent = true
 	for _, l := range line.limits {
 		if !l.window.exact {
 			s.uncounted(l, store.Job{Task: line.Task}, fmt.Sprintf("nobody knows whether it was claimed: %v", err))

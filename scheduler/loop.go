@@ -3,7 +3,6 @@ package scheduler
 import (
 	"context"
 	"errors"
-	"fmt"
 	"maps"
 	"slices"
 	"time"
@@ -22,9 +21,6 @@ const (
 	sweepAgain = 100 * time.Millisecond
 	// company is how long a result waits for others to be written with.
 	company = 200 * time.Microsecond
-	// abandonAfter is how long a stop waits for handlers whose contexts it
-	// has cancelled, and each time for a database that does not answer.
-	abandonAfter = 8 * time.Second
 )
 
 // loop looks, whenever there is something to do, and sleeps until there may
@@ -69,100 +65,6 @@ func (s *Scheduler) drain(ctx context.Context) error {
 	return errors.Join(ctx.Err(), s.stop(work))
 }
 
-// giveUp ends a Drain whose database does not answer. What handlers report is
-// not written: their leases run out.
-func (s *Scheduler) giveUp() error {
-	s.recall(all)
-	s.held.cancelAll(errStopped)
-	s.work.Wait()
-	err := s.trouble.err
-	s.trouble = trouble{}
-	return err
-}
-
-// stop starts nothing more, and waits for handlers: within the grace, then
-// with their contexts cancelled.
-func (s *Scheduler) stop(ctx context.Context) error {
-	// A database that does not answer cannot hold up a stop for longer.
-	ctx, cancel := context.WithTimeout(ctx, s.config.grace+2*abandonAfter)
-	defer cancel()
-	cancelAt := s.clock.Now().Add(s.config.grace)
-	cancelled, idle := false, false
-	s.recall(all)
-	for {
-		if busy := s.lastStep(ctx); busy {
-			continue
-		}
-		if s.running == 0 && len(s.results)+len(s.blocked.results) == 0 && s.recording == nil && s.doubtful.claim == 0 {
-			s.work.Wait()
-			s.shedLog.flush(s.log, s.clock.Now(), true)
-			return nil
-		}
-		now := s.clock.Now()
-		if s.running == 0 && !idle { // only results are left, and they cannot be written
-			idle, cancelled, cancelAt = true, true, now.Add(abandonAfter)
-		}
-		switch {
-		case now.Before(cancelAt):
-		case !cancelled:
-			cancelled = true
-			s.held.cancelAll(errStopped)
-			cancelAt = now.Add(abandonAfter)
-			s.log.Info("handlers_cancelled", "running", s.running)
-		default:
-			return s.abandon(ctx)
-		}
-		wake := cancelAt
-		for _, at := range []time.Time{s.trouble.until, s.blocked.retryAt} {
-			if at.After(now) && at.Before(wake) {
-				wake = at
-			}
-		}
-		s.sleep(context.WithoutCancel(ctx), wake)
-	}
-}
-
-// lastStep is a step of a stop: a database that does not answer keeps it from
-// its handlers no longer than that.
-func (s *Scheduler) lastStep(ctx context.Context) bool {
-	ctx, cancel := context.WithTimeout(ctx, s.patience)
-	defer cancel()
-	return s.step(ctx, false)
-}
-
-// abandon gives back the jobs of handlers that do not return.
-func (s *Scheduler) abandon(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.patience)
-	defer cancel()
-	s.collect()
-	s.stopRecording()
-	var doubt error
-	if s.doubtful.claim != 0 {
-		if doubt = s.resolve(ctx); doubt == nil {
-			s.recall(all)
-		} else {
-			doubt = fmt.Errorf("stop: the reply to a claim was lost, and what it started is not known: the leases run out: %w", doubt)
-		}
-	}
-	left := slices.DeleteFunc(s.held.all(), func(j *heldJob) bool { return j.reported.Load() })
-	unwritten := len(s.results) + len(s.blocked.results)
-	results := slices.Concat(s.results, s.blocked.results)
-	for _, h := range left {
-		results = append(results, s.interrupted(h.row, errors.New("the handler did not return")))
-	}
-	if len(results) == 0 {
-		return doubt
-	}
-	_, err := s.store.Turn(ctx, store.TurnRequest{Results: results})
-	if err != nil {
-		return errors.Join(doubt, fmt.Errorf("stop: results not written: %d, jobs not given back: %d; their leases run out: %w", unwritten, len(left), err))
-	}
-	if len(left) == 0 {
-		return doubt
-	}
-	return errors.Join(doubt, fmt.Errorf("stop: handlers that did not return after their contexts were cancelled: %d; their jobs are given back", len(left)))
-}
-
 // step does what there is to do now, and tells whether there may be more.
 func (s *Scheduler) step(ctx context.Context, starting bool) bool {
 	s.collect()
@@ -200,7 +102,7 @@ func (s *Scheduler) step(ctx context.Context, starting bool) bool {
 		defer func() { s.share(s.clock.Now()) }()
 	}
 	sweep := starting && (due(s.dueAt, now) || due(s.leaseAt, now) || due(s.expiryAt, now))
-	k, again, err := s.enter(ctx, s.plan(now, starting))
+	k, again, err := s.plan(ctx, now, starting)
 	if err != nil {
 		s.failLimits(err)
 		return false
@@ -346,78 +248,6 @@ func local(stored, now int64, at time.Time) time.Time {
 	return at.Add(time.Duration(min(max(stored, now-far), now+far)-now) * time.Microsecond)
 }
 
-// plan prepares a look: the lines that may have something to do, the limits
-// that cover them, the gates they pass, and what breakers learn of the results.
-// It is nil where there is nothing to ask.
-func (s *Scheduler) plan(now time.Time, starting bool) *look {
-	k := &look{slots: s.config.concurrency - s.running, ahead: s.aheadRoom(now)}
-	k.waiting = s.ahead.places(k.slots)
-	var limits []*limit
-	gates := s.outcomes(k)
-	if starting && k.slots+k.ahead > 0 {
-		var lines []*line
-		for _, l := range s.lines {
-			if l.askable(now) && (k.slots > 0 || l.free() && !l.wants) {
-				lines = append(lines, l)
-			}
-		}
-		for _, l := range s.besideFlood(lines) {
-			k.lines = append(k.lines, &lookLine{
-				Line: l.Line, drop: l.task.excess == Drop, free: l.free(), retries: l.task.maxRetries, share: l.share, line: l,
-			})
-			limits = append(limits, l.limits...)
-			gates = append(gates, l.gates...)
-		}
-	}
-	for _, l := range s.limits {
-		if starting && l.changed {
-			limits = append(limits, l)
-		}
-	}
-	if len(k.lines) == 0 && len(gates) == 0 && len(limits) == 0 {
-		return nil
-	}
-	slices.SortFunc(limits, byName)
-	limits = slices.Compact(limits)
-	for _, l := range limits {
-		k.limits = append(k.limits, &lookLimit{declared: l.Declared.Limit, mode: l.mode, limit: l})
-	}
-	slices.SortFunc(gates, byGateName)
-	gates = slices.Compact(gates)
-	k.outcomes = append(k.outcomes, s.unjudged...)
-	for _, g := range gates {
-		k.gates = append(k.gates, &lookGate{gate: g})
-	}
-	for _, view := range k.lines {
-		for _, l := range view.line.limits {
-			i, _ := slices.BinarySearchFunc(limits, l, byName)
-			view.limits = append(view.limits, i)
-		}
-		for _, g := range view.line.gates {
-			i, _ := slices.BinarySearchFunc(gates, g, byGateName)
-			view.gates = append(view.gates, i)
-		}
-	}
-	return k
-}
-
-// outcomes tells a look of the attempts whose results are to be written, as far
-// as a breaker asks, and returns those breakers.
-func (s *Scheduler) outcomes(k *look) (gates []*gate) {
-	if !s.breakers {
-		return nil
-	}
-	for _, r := range s.results {
-		for _, g := range s.gates {
-			if g.breaker.Failures > 0 && g.task == r.Line.Task && (r.Failed || r.Outcome == store.Done) {
-				k.outcomes = append(k.outcomes, outcome{id: r.ID, claim: r.Claim, task: g.task, startedAt: r.StartedAt, failed: r.Failed})
-				gates = append(gates, g)
-			}
-		}
-	}
-	return gates
-}
-
 // turn writes results and runs a look, in one transaction.
 func (s *Scheduler) turn(ctx context.Context, k *look, sweep bool) error {
 	req := store.TurnRequest{Results: s.results, Sweep: sweep, Lease: s.config.lease}
@@ -520,68 +350,6 @@ func (s *Scheduler) swept(w store.Swept) {
 				*at = again
 			}
 		}
-	}
-}
-
-// learn takes over what a look found out about lines and limits.
-func (s *Scheduler) learn(k *look, out store.TurnResult) {
-	s.unjudged = k.unjudged
-	for _, g := range k.gates {
-		g.openUntil = time.Time{}
-		if g.row.OpenUntil > out.Now {
-			g.openUntil = local(g.row.OpenUntil, out.Now, out.At)
-		}
-		if g.opened {
-			s.log.Warn("breaker_opened", "task", g.task, "until", time.UnixMicro(g.row.OpenUntil).UTC())
-		}
-		if g.closed {
-			s.log.Info("breaker_closed", "task", g.task)
-		}
-	}
-	for _, seen := range k.lines {
-		seen.line.learn(seen, k.slots+k.ahead)
-	}
-	s.counters.deferred.Add(int64(k.deferred))
-	for _, l := range k.limits {
-		l.limit.changed = l.limit.changed && l.row.Busy
-		l.limit.heldUntil = time.Time{}
-		if l.row.HeldUntil > out.Now {
-			l.limit.heldUntil = local(l.row.HeldUntil, out.Now, out.At)
-		}
-		s.counters.shed.Add(l.shed)
-		s.shedLog.add(l.row.Name, l.shed)
-		s.tell(l)
-	}
-	s.shedLog.flush(s.log, s.clock.Now(), false)
-}
-
-// tell logs what is odd about a limit, once.
-func (s *Scheduler) tell(l *lookLimit) {
-	if l.repaired {
-		s.log.Warn("limit_repaired", "limit", l.row.Name, "level", l.bucket.Level)
-	}
-	s.tellIgnored(l.limit, l.ignored)
-	if l.steppedBack {
-		s.log.Warn("clock_stepped_back", "limit", l.row.Name)
-	}
-	if old := l.switched; !old.Rate.IsZero() {
-		if _, told := l.limit.switched[old.String()]; !told {
-			if l.limit.switched == nil {
-				l.limit.switched = map[string]struct{}{}
-			}
-			l.limit.switched[old.String()] = struct{}{}
-			s.log.Info("limit_rate_changed", "limit", l.row.Name, "from", old.String(), "to", l.bucket.Limit.String())
-		}
-	}
-}
-
-// tellIgnored logs once that an override is no rate; "": it is one.
-func (s *Scheduler) tellIgnored(l *limit, override string) {
-	if override == l.ignored {
-		return
-	}
-	if l.ignored = override; override != "" {
-		s.log.Warn("limit_override_ignored", "limit", l.Name, "rate", override)
 	}
 }
 

@@ -2,6 +2,7 @@ package scheduler
 
 import (
 	"cmp"
+	"context"
 	"log/slog"
 	"slices"
 	"strings"
@@ -189,7 +190,10 @@ func (p *process) survey() {
 // look is a turn: it tells whether there was anything to look at.
 func (p *process) look() bool {
 	p.Scheduler.running = len(p.running)
-	k := p.plan(p.w.Now(), true)
+	k, _, err := p.plan(context.Background(), p.w.Now(), true)
+	if err != nil {
+		panic(err) // only windows are read
+	}
 	if k == nil {
 		return false
 	}

@@ -98,6 +98,35 @@ func TestALimitedClaimCostsTwoStatementsMoreAndARollAThird(t *testing.T) {
 	}, scheduler.QueueLimit("q", "100/m"))
 }
 
+// A start under a limit needs to know of one job more: whether it waits behind.
+func TestALimitedStartReadsNoMoreThanTwoJobsOfItsLine(t *testing.T) {
+	eachWindow(t, func(t *testing.T, r *rig) {
+		r.task("a", nil, scheduler.RateLimit("3/m"))
+		r.enqueue("a", numbered(1000))
+		read := r.faults.Count(candidates)
+		r.drain()
+		require.Equal(t, 3, r.tally("a"))
+		require.LessOrEqual(t, read.Rows(), int64(2*3))
+	})
+}
+
+// Who asks for the cap of a throttled line would make others wait that have it too.
+func TestTheCapOfThrottledWorkIsNotAsked(t *testing.T) {
+	eachWindow(t, func(t *testing.T, r *rig) {
+		r.task("capped", nil, scheduler.RateLimit("1/h"), scheduler.Cap(1))
+		r.task("free", nil)
+		r.enqueue("capped", numbered(5))
+		r.drain()
+		require.Equal(t, 1, r.tally("capped"))
+		gates := r.faults.Count(`weir_gates`)
+		r.enqueue("free", numbered(5))
+		r.clock.Advance(time.Second)
+		r.drain()
+		require.Equal(t, 5, r.tally("free"))
+		require.Zero(t, gates.Statements())
+	})
+}
+
 func TestAnExactLimitIsReadLockedAndSavedOnce(t *testing.T) {
 	eachWindow(t, func(t *testing.T, r *rig) {
 		r.task("a", nil)
