@@ -57,23 +57,19 @@ func (s *Scheduler) readLimits(ctx context.Context, lines []*line) (again bool, 
 			return false, err
 		}
 	}
+	var over []*limit
 	for _, line := range lines {
-		limits := line.limits
-		if slices.ContainsFunc(limits, func(l *limit) bool { return !l.window.room() }) {
+		if slices.ContainsFunc(line.limits, func(l *limit) bool { return !l.window.room() }) {
 			continue // nothing of it starts: none of its windows is to begin
 		}
-		for _, l := range limits {
-			if !l.window.over || l.window.exact {
-				continue
+		for _, l := range line.limits {
+			if l.window.over && !l.window.exact {
+				over = append(over, l)
 			}
-			won, err := s.roll(ctx, l)
-			if err != nil {
-				return false, err
-			}
-			again = again || !won && !l.window.stuck
 		}
 	}
-	return again, nil
+	slices.SortFunc(over, byName)
+	return s.roll(ctx, slices.Compact(over))
 }
 
 // throttled tells whether a limit keeps a line from starting, and holds such a
@@ -137,21 +133,38 @@ func (s *Scheduler) failLimits(err error) {
 	s.fail("limits", err)
 }
 
-// roll opens the window after the one that was read. Of several processes one
-// does; the others keep what they read.
-func (s *Scheduler) roll(ctx context.Context, l *limit) (won bool, err error) {
-	skip := s.goesRound()
-	from, won, err := s.store.RollWindow(ctx, l.window.id(l.Name), skip)
-	switch {
-	case err != nil:
-		return false, err
-	case won:
-		s.counters.rolls.Add(1)
-		l.window.rolled(from, s.clock.Now())
-	default:
-		l.window.lose(skip)
+// roll opens the windows after those that were read. Of several processes one
+// does; the others keep what they read. It tells whether some were others'.
+func (s *Scheduler) roll(ctx context.Context, limits []*limit) (others bool, err error) {
+	if len(limits) == 0 {
+		return false, nil
 	}
-	return won, nil
+	skip := s.goesRound()
+	rolled, err := s.store.RollWindows(ctx, ids(limits), skip)
+	if err != nil {
+		return false, err
+	}
+	s.counters.rolls.Add(int64(len(rolled)))
+	at := s.clock.Now()
+	for _, l := range limits {
+		i := slices.IndexFunc(rolled, func(r store.RolledWindow) bool { return r.Name == l.Name })
+		if i >= 0 {
+			l.window.rolled(rolled[i].From, at)
+			continue
+		}
+		l.window.lose(skip)
+		others = others || !l.window.stuck
+	}
+	return others, nil
+}
+
+// ids name the generations that were read.
+func ids(limits []*limit) []store.WindowID {
+	out := make([]store.WindowID, len(limits))
+	for i, l := range limits {
+		out[i] = l.window.id(l.Name)
+	}
+	return out
 }
 
 // probe reopens a closed limit if a write to its row lands. That is no count: the
@@ -239,11 +252,7 @@ func (s *Scheduler) record(ctx context.Context, job store.Job, limits []*limit) 
 		}
 	}
 	for rolls := 1; len(left) > 0; rolls++ {
-		ids := make([]store.WindowID, len(left))
-		for i, l := range left {
-			ids[i] = l.window.id(l.Name)
-		}
-		landed, err := s.store.CountWindows(ctx, ids)
+		landed, err := s.store.CountWindows(ctx, ids(left))
 		if err != nil {
 			lose(err.Error(), left...)
 			return

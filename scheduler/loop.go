@@ -19,8 +19,10 @@ const (
 	surveyShare = 10
 	// sweepAgain is when a sweep that could take nothing is tried again.
 	sweepAgain = 100 * time.Millisecond
-	// company is how long a result waits for others to be written with.
-	company = 200 * time.Microsecond
+	// company is how long a result waits for the next one, to be written with it,
+	// and crowd for how long it waits at most while they come.
+	company = 100 * time.Microsecond
+	crowd   = time.Millisecond
 )
 
 // loop looks, whenever there is something to do, and sleeps until there may
@@ -45,7 +47,7 @@ func (s *Scheduler) loop(ctx context.Context) error {
 		}
 	}
 	s.log.Info("stopping", "cause", context.Cause(ctx), "running", s.running, "grace", s.config.grace)
-	return s.stop(context.WithoutCancel(ctx))
+	return s.stop(context.WithoutCancel(ctx), true)
 }
 
 // drain looks until nothing may start without time passing.
@@ -62,7 +64,7 @@ func (s *Scheduler) drain(ctx context.Context) error {
 			return s.ticks.giveUp()
 		}
 	}
-	return errors.Join(ctx.Err(), s.stop(work))
+	return errors.Join(ctx.Err(), s.stop(work, false))
 }
 
 // step does what there is to do now, and tells whether there may be more.
@@ -174,27 +176,34 @@ func (s *Scheduler) soon(at time.Time) {
 }
 
 // gather gives results that are about to come a moment to come along, where
-// the handlers are quicker than the database. This wait is real time: under an
-// injected clock nobody would end it.
+// the handlers are quicker than the database: until all have ended, or a quarter
+// of the slots where jobs that were claimed ahead keep them busy. This wait is real
+// time: under an injected clock nobody would end it.
 func (s *Scheduler) gather() {
-	want := s.config.concurrency / 4
-	if s.running == 0 || len(s.results) == 0 || len(s.results) >= want {
+	full := func() bool {
+		return s.running == 0 || s.ahead.len() > 0 && len(s.results) >= s.config.concurrency/4
+	}
+	if len(s.results) == 0 || full() {
 		return
 	}
-	fired, release := clock.System{}.Timer(company)
+	over, release := clock.System{}.Timer(crowd)
 	defer release()
-	for s.running > 0 && len(s.results) < want {
-		select {
-		case <-s.mail.bell:
-			before := len(s.results)
-			s.collect()
-			if len(s.results) == before {
-				return
-			}
-		case <-fired:
-			return
-		}
+	for !full() && s.rings(over) {
+		s.collect()
 	}
+}
+
+// rings waits for the bell for a moment, and not longer than until it is over.
+func (s *Scheduler) rings(over <-chan time.Time) bool {
+	alone, release := clock.System{}.Timer(company)
+	defer release()
+	select {
+	case <-s.mail.bell:
+		return true
+	case <-alone:
+	case <-over:
+	}
+	return false
 }
 
 // survey looks for what other processes wrote.

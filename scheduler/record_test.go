@@ -173,3 +173,18 @@ func TestAStopWaitsForWhatIsWrittenBesideTheLoop(t *testing.T) {
 		require.ErrorContains(t, until(r, time.Second, ended), "results not written: 1")
 	})
 }
+
+// Under a clock that stands still nothing would be tried again.
+func TestADrainThatIsCutShortDoesNotWaitForAResultThatIsNotWritten(t *testing.T) {
+	each(t, func(t *testing.T, r *rig) {
+		r.s.RecordAll()
+		ctx, cancel := context.WithCancel(t.Context())
+		r.task("a", nil)
+		r.faults.Before(done, 1, cancel)
+		r.faults.Fail(done, 1)
+		r.enqueue("a", numbered(1))
+		require.ErrorIs(t, r.s.Drain(ctx), storetest.ErrInjected)
+		r.drain()
+		require.Len(t, r.jobs(queue.StateCompleted), 1)
+	})
+}

@@ -26,8 +26,9 @@ func (s *Scheduler) giveUp() error {
 }
 
 // stop starts nothing more, and waits for handlers: within the grace, then
-// with their contexts cancelled.
-func (s *Scheduler) stop(ctx context.Context) error {
+// with their contexts cancelled. A patient one tries again what the database does
+// not do; that of a Drain gives up, whose clock may stand still.
+func (s *Scheduler) stop(ctx context.Context, patient bool) error {
 	// A database that does not answer cannot hold up a stop for longer.
 	ctx, cancel := context.WithTimeout(ctx, s.config.grace+2*abandonAfter)
 	defer cancel()
@@ -37,6 +38,9 @@ func (s *Scheduler) stop(ctx context.Context) error {
 	for {
 		if busy := s.lastStep(ctx); busy {
 			continue
+		}
+		if s.trouble.err != nil && !patient {
+			return s.giveUp()
 		}
 		if s.running == 0 && len(s.results)+len(s.blocked.results) == 0 && s.recording == nil && s.doubtful.claim == 0 {
 			s.work.Wait()

@@ -91,7 +91,7 @@ func TestALimitedClaimCostsTwoStatementsMoreAndARollAThird(t *testing.T) {
 		}
 		require.Equal(t, map[string]int{"refresh": 1, "roll": 1, "count": 1}, cost("a"))
 		require.Equal(t, map[string]int{"refresh": 1, "count": 1}, cost("a"))
-		require.Equal(t, map[string]int{"refresh": 1, "roll": 2, "count": 1}, cost("both"), "one count for all its limits")
+		require.Equal(t, map[string]int{"refresh": 1, "roll": 1, "count": 1}, cost("both"), "one roll and one count for all its limits")
 		require.Equal(t, map[string]int{"refresh": 1, "count": 1}, cost("both"))
 		r.clock.Advance(time.Minute)
 		require.Equal(t, map[string]int{"refresh": 1, "roll": 1, "count": 1}, cost("a"))

@@ -16,7 +16,7 @@ import (
 const (
 	beginTurn  = `^begin (immediate|.*enable_seqscan)` // of a claim, a roll or a count
 	refresh    = `(?s)^select name, window_id.*\swhere key = '' and name`
-	roll       = `^update \S*weir_limits set window_id = window_id \+ 1`
+	roll       = `update \S*weir_limits set window_id = window_id \+ 1`
 	candidates = `^select (l\.n|\?9), j?\.?id`
 	tally      = `update \S*weir_limits set window_count = (greatest|max)\(`
 	lookUp     = `where lease_until is not null and claim = `
@@ -278,9 +278,9 @@ func (r *rig) beforeCounts(n int, do func(other *rig)) {
 // rollWindow opens the next window of a limit.
 func (r *rig) rollWindow(name string) {
 	r.t.Helper()
-	_, won, err := r.client.Store().RollWindow(r.t.Context(), store.WindowID{Name: name, ID: r.window(name).ID}, false)
+	rolled, err := r.client.Store().RollWindows(r.t.Context(), []store.WindowID{{Name: name, ID: r.window(name).ID}}, false)
 	require.NoError(r.t, err)
-	require.True(r.t, won)
+	require.Len(r.t, rolled, 1)
 }
 
 func TestALimitClosesAfterThreeLossesAndReopensWhenAWriteLands(t *testing.T) {

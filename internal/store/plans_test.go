@@ -244,7 +244,7 @@ func TestPlansDoNotDependOnTheBacklogNorOnStatistics(t *testing.T) {
 		b.fill(t, 20, `1`, `1 << 61`)
 		b.exec(t, `analyze`)
 		b.exec(t, `delete from weir_jobs`)
-		b.fill(t, 100_000, `0`, `null`)
+		b.fill(t, 1_000_000, `0`, `null`)
 		for _, statistics := range []string{"of an idle day", "of this day"} {
 			if statistics == "of this day" {
 				b.exec(t, `analyze`)
@@ -356,7 +356,7 @@ func (b *bundle) fill(t testing.TB, n int, state, leaseUntil string) {
 	b.exec(t, `insert into weir_jobs (uid, task, queue, state, rank, first_due, run_at, enqueued_at, lease_until, args)
 select `+uid+`, 'throttled' || (i % 10), 'q', `+state+`, -100, i, i, i, `+leaseUntil+`, `+args+` from `+series, n)
 	b.exec(t, `insert into weir_history (id, uid, task, queue, state, rank, first_due, run_at, enqueued_at, attempt, given_back, deferrals, args, replays, finished_at)
-select 1000000 + i, `+uid+`, 'a', 'q', 3, 0, i, i, i, 1, 0, 0, `+args+`, 0, cast(i * 7919 % 3001 as bigint) * 1000000 from `+series+` where true on conflict do nothing`, 3000)
+select 10000000 + i, `+uid+`, 'a', 'q', 3, 0, i, i, i, 1, 0, 0, `+args+`, 0, cast(i * 7919 % 3001 as bigint) * 1000000 from `+series+` where true on conflict do nothing`, 3000)
 	b.exec(t, `insert into weir_dead (job_id, kind, task, queue, reason, args, rank, attempt, deferrals, enqueued_at, first_due, dead_at, replays)
 select `+uid+`, 'shed', 'a', 'q', '', `+args+`, 0, 0, 0, i, i, i, 0 from `+series, 3000)
 }

@@ -19,6 +19,13 @@ type Survey struct {
 	Now    int64
 }
 
+type surveyRow struct {
+	Kind  string `db:"kind"`
+	Name  string `db:"name"`
+	Queue string `db:"queue"`
+	At    *int64 `db:"at"`
+}
+
 // The lines are found by skipping through the line index, a probe each,
 // whatever the backlog. A hold that lies behind the clock by more than a second
 // is none: the clock stepped back.
@@ -58,12 +65,24 @@ union all select 'lease', '', '', (select lease_until from weir_jobs where lease
 union all select 'now', '', '', $3`,
 }
 
-// surveyor answers surveys. On SQLite the statement is prepared once: to read
-// it takes longer than to run it, and an idle process does little else.
-func (s *Store) surveyor(ctx context.Context) (Handle, error) {
-	if s.engine != nil {
-		return s.engine, nil
+// surveying keeps the plan of a survey: with the statistics of a moment at which all
+// jobs ran, PostgreSQL would read the whole table for the next lease to run out.
+var surveying = purpose{begin: beginPostgresGuarded, engine: true}
+
+// askSurvey runs ask on what answers surveys. On SQLite the statement is prepared
+// once: to read it takes longer than to run it, and an idle process does little else.
+func (s *Store) askSurvey(ctx context.Context, ask func(Handle) error) error {
+	if s.writer == nil {
+		return s.writeFor(ctx, surveying, func(t *tx) error { return ask(t) })
 	}
+	stmt, err := s.surveyStmt(ctx)
+	if err != nil {
+		return err
+	}
+	return ask(prepared{s.read, stmt})
+}
+
+func (s *Store) surveyStmt(ctx context.Context) (*sql.Stmt, error) {
 	s.surveying.Lock()
 	defer s.surveying.Unlock()
 	if s.survey == nil {
@@ -73,7 +92,7 @@ func (s *Store) surveyor(ctx context.Context) (Handle, error) {
 		}
 		s.survey = stmt
 	}
-	return prepared{s.read, s.survey}, nil
+	return s.survey, nil
 }
 
 // prepared asks its statement, whatever the text.
@@ -103,19 +122,14 @@ func (s *Store) InPlace() error {
 // limits, and the next times at which something is due.
 func (s *Store) Survey(ctx context.Context, tasks, limits []string) (Survey, error) {
 	out := Survey{Held: map[string]int64{}, Over: map[string]string{}, Paused: map[string]struct{}{}}
-	db, err := s.surveyor(ctx)
-	if err != nil {
-		return out, fmt.Errorf("look for work: %w", err)
-	}
 	if err := s.InPlace(); err != nil {
 		return out, err
 	}
-	rows, err := selectRows[struct {
-		Kind  string `db:"kind"`
-		Name  string `db:"name"`
-		Queue string `db:"queue"`
-		At    *int64 `db:"at"`
-	}](ctx, db, s.text(surveySQL), document(tasks), document(limits), s.given())
+	var rows []surveyRow
+	err := s.askSurvey(ctx, func(h Handle) (err error) {
+		rows, err = selectRows[surveyRow](ctx, h, s.text(surveySQL), document(tasks), document(limits), s.given())
+		return err
+	})
 	if err != nil {
 		return out, fmt.Errorf("look for work: %w", err)
 	}

@@ -449,7 +449,7 @@ func everyCallOfWindows(t testing.TB, s *store.Store) {
 	must(err)
 	_, err = s.ProbeWindow(ctx, id)
 	must(err)
-	_, _, err = s.RollWindow(ctx, id, false)
+	_, err = s.RollWindows(ctx, []store.WindowID{id}, false)
 	must(err)
 	w := &windowed{save: []store.SavedWindow{{Name: "window"}}}
 	_, err = s.Turn(ctx, store.TurnRequest{Windows: []string{"window"}, Admit: w})

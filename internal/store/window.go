@@ -80,55 +80,57 @@ func (s *Store) Windows(ctx context.Context, names []string) ([]Window, error) {
 	return rows, nil
 }
 
-// The row is pinned by the generation that was read, so of any number of
-// processes one opens the next: the others match no row.
-var rollWindowSQL = locking{wait: rollWindow(``), skip: rollWindow(`
-  and name = any(array(select name from weir_limits where key = '' and name = $1 for update skip locked))`)}
-
-func rollWindow(unlocked string) *statement {
+// The rows are pinned by the generations that were read, so of any number of
+// processes one opens the next window of a limit: for the others it matches no row.
+var rollWindowsSQL = lockingStatements(func(lock string) *statement {
 	return &statement{
-		postgres: `
-update weir_limits set window_id = window_id + 1, window_from = coalesce($3::bigint, ` + pgNow + `), window_count = 0
-where key = '' and name = $1 and window_id = $2` + unlocked + `
-returning window_from`,
+		postgres: generationsPostgres(lock) + `
+update weir_limits set window_id = window_id + 1, window_from = coalesce($2::bigint, ` + pgNow + `), window_count = 0
+from l where weir_limits.key = '' and weir_limits.name = l.name returning weir_limits.name, window_from`,
 		sqlite: `
-update weir_limits set window_id = window_id + 1, window_from = $3, window_count = 0
-where key = '' and name = $1 and window_id = $2
-returning window_from`,
+update weir_limits set window_id = window_id + 1, window_from = $2, window_count = 0
+from json_each($1) r
+where weir_limits.key = '' and name = r.value ->> 'name' and window_id = r.value ->> 'id' returning name, window_from`,
 	}
-}
+})
 
-// RollWindow opens the window after a generation, now, and tells whether it was
-// this call that did, and when the new one opened. With skip it leaves a row alone
-// that another session has locked, on PostgreSQL.
-func (s *Store) RollWindow(ctx context.Context, w WindowID, skip bool) (from int64, won bool, err error) {
-	err = s.writeFor(ctx, turning, func(t *tx) error {
-		rows, err := selectRows[struct {
-			From int64 `db:"window_from"`
-		}](ctx, t, s.text(rollWindowSQL.of(skip)), w.Name, w.ID, s.given())
-		if won = err == nil && len(rows) == 1; won {
-			from = rows[0].From
-		}
-		return err
-	})
-	if err != nil {
-		return 0, false, fmt.Errorf("open the next window of limit %q: %w", w.Name, err)
-	}
-	return from, won, nil
-}
-
-// By the time a start is counted it has happened, so nothing is asked here: a
-// statement that could refuse would waste the attempt. It only has to be the
-// generation that was read. The rows are locked by name, so that two processes
-// that count under the same limits cannot block each other.
-var countWindowsSQL = lockingStatements(func(lock string) *statement {
-	return &statement{
-		postgres: `
+// generationsPostgres locks the rows that are still the generations given, by name,
+// so that processes that change the same ones cannot block each other.
+func generationsPostgres(lock string) string {
+	return `
 with l as materialized (
     select w.name from weir_limits w, json_to_recordset($1::json) as r(name text, id bigint)
     where w.key = '' and w.name = r.name and w.window_id = r.id
     order by w.name ` + strings.Replace(lock, "update", "update of w", 1) + `
-)
+)`
+}
+
+// RollWindows opens the windows after these generations, now, and returns those that
+// this call opened. With skip it leaves rows alone that another session has locked,
+// on PostgreSQL.
+func (s *Store) RollWindows(ctx context.Context, windows []WindowID, skip bool) (rolled []RolledWindow, err error) {
+	err = s.writeFor(ctx, turning, func(t *tx) error {
+		rolled, err = selectJSON[RolledWindow](ctx, s, t, rollWindowsSQL.of(skip), windows, s.given())
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("open the next windows of %d limits: %w", len(windows), err)
+	}
+	return rolled, nil
+}
+
+// RolledWindow is a window that was opened.
+type RolledWindow struct {
+	Name string `db:"name"`
+	From int64  `db:"window_from"`
+}
+
+// By the time a start is counted it has happened, so nothing is asked here: a
+// statement that could refuse would waste the attempt. It only has to be the
+// generation that was read.
+var countWindowsSQL = lockingStatements(func(lock string) *statement {
+	return &statement{
+		postgres: generationsPostgres(lock) + `
 update weir_limits set window_count = greatest(window_count, 0) + $2, started = started + $2
 from l where weir_limits.key = '' and weir_limits.name = l.name returning weir_limits.name`,
 		sqlite: `

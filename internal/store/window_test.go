@@ -45,15 +45,21 @@ func TestOneReadShowsTheWindowsOfAllLimitsAndTheClock(t *testing.T) {
 	})
 }
 
+// roll opens the windows after these.
+func (b *bundle) roll(t *testing.T, skip bool, windows ...store.WindowID) []store.RolledWindow {
+	t.Helper()
+	rolled, err := b.RollWindows(t.Context(), windows, skip)
+	require.NoError(t, err)
+	return rolled
+}
+
 func TestDeclaringKeepsTheWindowAndStoresWhatWasDeclaredLast(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, db storetest.Database) {
 		b := setup(t, db)
 		b.quotas(t, "l")
-		_, won, err := b.RollWindow(t.Context(), store.WindowID{Name: "l"}, false)
-		require.NoError(t, err)
-		require.True(t, won)
+		require.Len(t, b.roll(t, false, store.WindowID{Name: "l"}), 1)
 		for range 3 {
-			_, err = b.CountWindows(t.Context(), []store.WindowID{{Name: "l", ID: 1}})
+			_, err := b.CountWindows(t.Context(), []store.WindowID{{Name: "l", ID: 1}})
 			require.NoError(t, err)
 		}
 		again := store.DeclaredQuota{Name: "l", Quota: bucket.Quota{Count: 0, Period: 1500 * time.Millisecond}, Queues: []string{"q"}}
@@ -82,11 +88,11 @@ func TestOfAnyNumberThatReadAWindowOneOpensTheNext(t *testing.T) {
 		wins := make([]bool, 8)
 		for i := range wins {
 			wg.Go(func() {
-				var err error
-				_, wins[i], err = b.RollWindow(t.Context(), store.WindowID{Name: "l"}, false)
+				rolled, err := b.RollWindows(t.Context(), []store.WindowID{{Name: "l"}}, false)
 				if err != nil {
 					t.Error(err)
 				}
+				wins[i] = len(rolled) == 1
 			})
 		}
 		wg.Wait()
@@ -100,13 +106,10 @@ func TestOfAnyNumberThatReadAWindowOneOpensTheNext(t *testing.T) {
 		require.Equal(t, bucket.Window{ID: 1, From: b.now()}, new(b.window(t, "l")).State())
 		require.Zero(t, b.window(t, "m").ID, "another limit's window is its own")
 
-		from, ok, err := b.RollWindow(t.Context(), store.WindowID{Name: "l", ID: 1}, false)
-		require.NoError(t, err)
-		require.True(t, ok)
-		require.Equal(t, b.now(), from)
-		_, ok, err = b.RollWindow(t.Context(), store.WindowID{Name: "gone"}, false)
-		require.NoError(t, err)
-		require.False(t, ok)
+		b.clock.Advance(time.Second)
+		require.ElementsMatch(t, []store.RolledWindow{{Name: "l", From: b.now()}, {Name: "m", From: b.now()}},
+			b.roll(t, false, store.WindowID{Name: "m"}, store.WindowID{Name: "gone"}, store.WindowID{Name: "l", ID: 1}))
+		require.Empty(t, b.roll(t, false, store.WindowID{Name: "l", ID: 1}))
 	})
 }
 
@@ -115,8 +118,7 @@ func TestACountLandsInTheGenerationThatWasReadAndNowhereElse(t *testing.T) {
 		b := setup(t, db)
 		b.quotas(t, "l", "m", "n")
 		for range 2 {
-			_, _, err := b.RollWindow(t.Context(), store.WindowID{Name: "m", ID: b.window(t, "m").ID}, false)
-			require.NoError(t, err)
+			require.Len(t, b.roll(t, false, store.WindowID{Name: "m", ID: b.window(t, "m").ID}), 1)
 		}
 		b.exec(t, `update weir_limits set window_count = 500 where name = 'l'`)
 		b.exec(t, `update weir_limits set window_count = -3 where name = 'n'`)
@@ -210,9 +212,7 @@ func TestALockedWindowIsPassedOver(t *testing.T) {
 	landed, err := b.CountWindows(t.Context(), []store.WindowID{{Name: "l"}, {Name: "m"}})
 	require.NoError(t, err)
 	require.Equal(t, []string{"m"}, landed)
-	_, won, err := b.RollWindow(t.Context(), store.WindowID{Name: "l"}, true)
-	require.NoError(t, err)
-	require.False(t, won)
+	require.Empty(t, b.roll(t, true, store.WindowID{Name: "l"}))
 	there, err := b.ProbeWindow(t.Context(), store.WindowID{Name: "l"})
 	require.NoError(t, err)
 	require.False(t, there)
@@ -221,9 +221,7 @@ func TestALockedWindowIsPassedOver(t *testing.T) {
 	require.Equal(t, []store.Window{{Name: "l", Busy: true}, {Name: "m", Count: 1, Now: b.now()}}, w.locked.Windows)
 
 	release()
-	_, won, err = b.RollWindow(t.Context(), store.WindowID{Name: "l"}, true)
-	require.NoError(t, err)
-	require.True(t, won)
+	require.Len(t, b.roll(t, true, store.WindowID{Name: "l"}), 1)
 	landed, err = b.CountWindows(t.Context(), []store.WindowID{{Name: "l", ID: 1}})
 	require.NoError(t, err)
 	require.Equal(t, []string{"l"}, landed)
