@@ -184,29 +184,21 @@ func (s *Scheduler) admission(k *look, req *store.TurnRequest) store.Admission {
 	if s.lane == nil {
 		return s.mindful(k)
 	}
-	w := &windowLook{look: k}
-	k.window = w
-	for _, line := range k.lines {
-		for _, l := range line.line.limits {
-			if l.window.exact {
-				w.exact = append(w.exact, l)
-			}
+	k.windows = newWindows(k.lines)
+	for _, l := range k.windows.limits {
+		if l.window.exact {
+			req.Windows = append(req.Windows, l.Name)
 		}
 	}
-	slices.SortFunc(w.exact, byName)
-	w.exact = slices.Compact(w.exact)
-	for _, l := range w.exact {
-		req.Windows = append(req.Windows, l.Name)
-	}
-	return w
+	return k
 }
 
 // admitted counts the job of a claim that limits cover, before it runs.
 func (s *Scheduler) admitted(ctx context.Context, k *look, jobs []store.Job, at time.Time) {
-	if k == nil || k.window == nil {
+	if k == nil || k.windows == nil {
 		return
 	}
-	k.window.learn(at)
+	k.windows.learn(at)
 	for _, j := range jobs {
 		if limits := s.lines[store.Line{Task: j.Task, Queue: j.Queue}].limits; len(limits) > 0 {
 			s.lane.spent = true
@@ -218,10 +210,10 @@ func (s *Scheduler) admitted(ctx context.Context, k *look, jobs []store.Job, at 
 // unresolved notes a claim whose leases are over, and of which nobody knows whether
 // it was made: the database does not say, or others may have taken its jobs back.
 func (s *Scheduler) unresolved(k *look, found []store.Job, err error) {
-	if k == nil || k.window == nil || k.window.admitted == nil {
+	if k == nil || k.windows == nil || k.windows.admitted == nil {
 		return
 	}
-	line := k.window.admitted
+	line := k.windows.admitted
 	if slices.ContainsFunc(found, func(j store.Job) bool { return j.Task == line.Task && j.Queue == line.Queue }) {
 		return
 	}

@@ -162,8 +162,8 @@ func (s *Scheduler) passedOver(k *look, postponed []store.Result) {
 				names = append(names, g.name)
 			}
 		}
-		if k.window != nil {
-			names = append(names, k.window.busy...)
+		if k.windows != nil {
+			names = append(names, k.windows.busy...)
 		}
 	}
 	if len(names)+len(postponed) > 0 && !b.told {

@@ -104,17 +104,27 @@ func (l *losses) add(window int64) (closes bool) {
 // landed notes a start that was counted: it alone ends the run.
 func (l *losses) landed() { l.run = 0 }
 
-// windowLook decides who may start under the fixed-window strategy, on values: all
-// that no limit covers, and at most one job that limits cover. The lines of limits
-// without room were left out before: they are not asked.
-type windowLook struct {
-	*look
+// windows is the rule of fixed windows: all jobs start that no limit covers, and at
+// most one that limits cover, if each has room. The next such job needs to know of the
+// first, so it comes after the next refresh, and nobody overtakes it.
+type windows struct {
+	limits []*limit // that cover a line, by name; the rows of exact ones are locked
 
-	exact []*limit // that cover a line, by name: their rows are locked
-	busy  []string // of those, the ones that other sessions have locked
+	now   int64
 	views map[*limit]*view
+	busy  []string // limits that other sessions have locked
 	// admitted is the line of the start that limits cover; nil: there is none.
 	admitted *line
+}
+
+func newWindows(lines []*lookLine) *windows {
+	w := &windows{}
+	for _, line := range lines {
+		w.limits = append(w.limits, line.line.limits...)
+	}
+	slices.SortFunc(w.limits, byName)
+	w.limits = slices.Compact(w.limits)
+	return w
 }
 
 // view is a limit's window in a look.
@@ -128,141 +138,89 @@ type view struct {
 
 func (v *view) room() bool { return !v.paused && !v.busy && v.Room(v.count) > 0 }
 
-// Ask implements store.Admission.
-func (k *windowLook) Ask(now int64, locked store.Locked) []store.Ask {
-	k.now, k.asked, k.rounds, k.admitted = now, nil, 0, nil
-	k.openGates(locked)
-	k.openWindows(locked.Windows)
-	for _, line := range k.lines {
-		line.paused, line.blocked, line.wants, line.max, line.read, line.started = false, false, false, 0, 0, 0
-		limits := line.line.limits
-		if line.blocked = slices.ContainsFunc(limits, k.isBusy); line.blocked || !k.roomIn(limits) {
+// open starts from what was read, or, of exact limits, from what is locked: there a
+// window that is over is rolled by the turn itself.
+func (w *windows) open(now int64, locked store.Locked) {
+	w.now, w.views, w.busy, w.admitted = now, map[*limit]*view{}, nil, nil
+	rows := locked.Windows
+	for _, l := range w.limits {
+		if !l.window.exact {
+			w.views[l] = &view{Window: l.window.row.State(), count: l.window.count}
 			continue
 		}
-		line.max, _ = k.reach(line)
-		if len(limits) > 0 {
-			line.max = min(line.max, 2) // the one that may start, and whether another waits behind it
-		}
-		if line.max > 0 {
-			k.asked = append(k.asked, line)
-		}
-	}
-	return k.firstAsks()
-}
-
-// openWindows starts from what was read, or, of exact limits, from what is locked:
-// there a window that is over is rolled by the turn itself.
-func (k *windowLook) openWindows(locked []store.Window) {
-	k.views, k.busy = map[*limit]*view{}, nil
-	for i, l := range k.exact {
-		row := &locked[i]
+		row := &rows[0]
+		rows = rows[1:]
 		v := &view{Window: row.State(), count: l.window.inForce(row), paused: row.Paused, busy: row.Busy}
 		if row.Busy {
-			k.busy = append(k.busy, l.Name)
+			w.busy = append(w.busy, l.Name)
 		} else if v.Expired(row.Now, l.window.quota.Period) {
 			v.Window = v.Rolled(row.Now)
 		}
-		k.views[l] = v
-	}
-	for _, line := range k.lines {
-		for _, l := range line.line.limits {
-			if !l.window.exact {
-				k.views[l] = &view{Window: l.window.row.State(), count: l.window.count}
-			}
-		}
+		w.views[l] = v
 	}
 }
 
-func (k *windowLook) isBusy(l *limit) bool { return k.views[l].busy }
+func (w *windows) reach(line *lookLine, room int) (jobs int, fresh bool) {
+	limits := line.line.limits
+	if line.blocked = slices.ContainsFunc(limits, w.isBusy); line.blocked || !w.allows(line) {
+		return 0, false
+	}
+	line.blocked = room == 0
+	if len(limits) > 0 {
+		room = min(room, 2) // the one that may start, and whether another waits behind it
+	}
+	return room, false
+}
 
-func (k *windowLook) roomIn(limits []*limit) bool {
-	for _, l := range limits {
-		if !k.views[l].room() {
+func (w *windows) isBusy(l *limit) bool { return w.views[l].busy }
+
+func (w *windows) allows(line *lookLine) bool {
+	for _, l := range line.line.limits {
+		if !w.views[l].room() {
 			return false
 		}
 	}
 	return true
 }
 
-// Decide implements store.Admission: in the order of priority, first due and
-// arrival over all lines, up to the second job that limits cover and have room for.
-// That one needs to know of the first, so it comes after the next refresh, and
-// nobody overtakes it.
-func (k *windowLook) Decide(read [][]store.Candidate) store.Plan {
-	var plan store.Plan
-	slots, ahead, waiting := k.slots, k.ahead, k.waiting
-	k.direct = 0
-	for _, c := range k.inOrder(read) {
-		slots, waiting = leave(slots, waiting, c.Candidate)
-		line, limits := c.line, c.line.line.limits
-		if slots == 0 && ahead == 0 {
-			break
-		}
-		if slots == 0 {
-			if line.joins(c.Candidate) {
-				plan.Start = append(plan.Start, c.ID)
-				ahead--
-			}
-			continue
-		}
-		if line.blocked = line.blocked || k.room(line, slots) == 0; line.blocked {
-			continue // it waits, and nobody waits for it
-		}
-		line.read++
-		if !k.roomIn(limits) {
-			continue // it is throttled, and stays as it is
-		}
-		if len(limits) > 0 && k.admitted != nil {
-			break
-		}
-		for _, l := range limits {
-			k.views[l].Window = k.views[l].Counted()
-			k.admitted = line.line
-		}
-		for _, i := range line.gates {
-			k.gates[i].free--
-		}
-		plan.Start = append(plan.Start, c.ID)
-		line.started++
-		slots--
-		k.direct++
-		if line.more() && k.roomIn(limits) {
-			break // what comes next may have to wait for one that was not read
-		}
+func (w *windows) admit(c candidate, _ *store.Plan) bool {
+	line := c.line.line
+	if len(line.limits) == 0 {
+		return true
 	}
-	for i, line := range k.asked {
-		line.read = len(read[i])
+	if w.admitted != nil || !w.allows(c.line) {
+		return false
 	}
-	k.save(&plan)
-	plan.SaveWindows = k.counted()
-	return plan
+	for _, l := range line.limits {
+		w.views[l].Window = w.views[l].Counted()
+	}
+	w.admitted = line
+	return true
 }
 
-// counted lists the exact limits in which the turn counts its start.
-func (k *windowLook) counted() []store.SavedWindow {
-	if k.admitted == nil {
-		return nil
+// save lists the exact limits in which the turn counts its start.
+func (w *windows) save(plan *store.Plan) {
+	if w.admitted == nil {
+		return
 	}
-	var out []store.SavedWindow
-	for _, l := range k.admitted.limits {
-		if v := k.views[l]; l.window.exact {
-			out = append(out, store.SavedWindow{Name: l.Name, ID: v.ID, From: v.From, Count: v.Count, Started: 1})
+	for _, l := range w.admitted.limits {
+		if v := w.views[l]; l.window.exact {
+			plan.SaveWindows = append(plan.SaveWindows, store.SavedWindow{Name: l.Name, ID: v.ID, From: v.From, Count: v.Count, Started: 1})
 		}
 	}
-	return out
 }
 
 // learn takes over what the look found of the limits, once it is committed.
-func (k *windowLook) learn(at time.Time) {
-	for l, v := range k.views {
-		w := l.window
+func (w *windows) learn(at time.Time) {
+	for l, v := range w.views {
+		read := l.window
 		if v.busy {
 			continue
 		}
-		if w.exact {
-			w.over, w.ends = false, local(v.Ends(w.quota.Period), k.now, at)
-			w.row.Paused, w.count = v.paused, v.count
+		if read.exact {
+			read.over, read.ends = false, local(v.Ends(read.quota.Period), w.now, at)
+			read.row.Paused, read.count = v.paused, v.count
 		}
-		w.row.SetState(v.Window)
+		read.row.SetState(v.Window)
 	}
 }

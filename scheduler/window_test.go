@@ -28,9 +28,9 @@ type asked struct {
 }
 
 // decide runs a look over lines, and returns the ids of what starts.
-func decide(t *testing.T, slots int, locked []store.Window, lines ...asked) ([]int64, *windowLook, store.Plan) {
+func decide(t *testing.T, slots int, locked []store.Window, lines ...asked) ([]int64, *look, store.Plan) {
 	t.Helper()
-	k := &windowLook{look: &look{slots: slots}}
+	k := &look{slots: slots}
 	for _, a := range lines {
 		key := store.Line{Task: a.task, Queue: "q"}
 		view := &lookLine{Line: key, share: 100, line: &line{Line: key, limits: a.limits}}
@@ -39,12 +39,8 @@ func decide(t *testing.T, slots int, locked []store.Window, lines ...asked) ([]i
 			k.gates = append(k.gates, &lookGate{gate: &gate{name: taskPrefix + a.task, task: a.task, cap: a.cap}})
 		}
 		k.lines = append(k.lines, view)
-		for _, l := range a.limits {
-			if l.window.exact {
-				k.exact = append(k.exact, l)
-			}
-		}
 	}
+	k.windows = newWindows(k.lines)
 	asks := k.Ask(simStart+2, store.Locked{Windows: locked, Gates: make([]store.Gate, len(k.gates))})
 	read := make([][]store.Candidate, len(asks))
 	for i, ask := range asks {
@@ -72,7 +68,7 @@ func TestALookStartsAtMostOneJobThatLimitsCoverAndAnyNumberOfOthers(t *testing.T
 		asked{task: "limited", limits: []*limit{read("l", 5, 0)}, jobs: jobs(1, 100, 5)},
 		asked{task: "free", jobs: jobs(0, 1, 4)})
 	require.Equal(t, []int64{1, 2, 3, 4, 100}, started)
-	require.Equal(t, "limited", k.admitted.Task)
+	require.Equal(t, "limited", k.windows.admitted.Task)
 	require.True(t, k.lines[0].left(), "another waits for the next refresh")
 }
 
@@ -104,8 +100,8 @@ func TestALineWhoseLimitHasNoRoomIsNotAskedAtAll(t *testing.T) {
 	require.Equal(t, []int64{200}, started)
 	require.Len(t, k.asked, 2)
 	require.Zero(t, k.lines[0].max)
-	require.EqualValues(t, 1, k.views[own].Count)
-	require.EqualValues(t, 5, k.views[shared].Count, "a refusal leaves every limit as it was")
+	require.EqualValues(t, 1, k.windows.views[own].Count)
+	require.EqualValues(t, 5, k.windows.views[shared].Count, "a refusal leaves every limit as it was")
 }
 
 func TestAJobIsCountedInEveryLimitThatCoversIt(t *testing.T) {
@@ -114,9 +110,9 @@ func TestAJobIsCountedInEveryLimitThatCoversIt(t *testing.T) {
 	_, k, plan := decide(t, 10, []store.Window{{Name: "x", ID: 7, From: simStart, Count: 3, Now: simStart + 2}},
 		asked{task: "a", limits: []*limit{l, m, exact}, jobs: jobs(0, 1, 2)})
 	require.Equal(t, []int64{1}, plan.Start)
-	require.Equal(t, []int64{2, 3, 4}, []int64{k.views[l].Count, k.views[m].Count, k.views[exact].Count})
+	require.Equal(t, []int64{2, 3, 4}, []int64{k.windows.views[l].Count, k.windows.views[m].Count, k.windows.views[exact].Count})
 	require.Equal(t, []store.SavedWindow{{Name: "x", ID: 7, From: simStart, Count: 4, Started: 1}}, plan.SaveWindows, "exact limits are counted by the turn")
-	k.learn(time.UnixMicro(simStart + 2))
+	k.windows.learn(time.UnixMicro(simStart + 2))
 	require.EqualValues(t, 2, l.window.row.Count)
 	require.EqualValues(t, 7, exact.window.row.ID)
 }
@@ -141,7 +137,7 @@ func TestOfAnExactLimitTheLockedRowDecides(t *testing.T) {
 			started, k, plan := decide(t, 10, []store.Window{c.locked}, asked{task: "a", limits: []*limit{l}, jobs: jobs(0, 1, 2)})
 			require.Len(t, started, c.started)
 			require.Equal(t, c.saved, plan.SaveWindows)
-			k.learn(time.UnixMicro(simStart + 2))
+			k.windows.learn(time.UnixMicro(simStart + 2))
 			require.Equal(t, plan.SaveWindows != nil && plan.SaveWindows[0].Count < 5, l.window.room(), "what was locked is known afterwards")
 		})
 	}
@@ -153,7 +149,7 @@ func TestCapsComeBeforeLimits(t *testing.T) {
 		asked{task: "capped", cap: 1, limits: []*limit{l}, jobs: jobs(0, 1, 5)},
 		asked{task: "free", jobs: jobs(1, 10, 2)})
 	require.Equal(t, []int64{1}, started, "the line may have more, and nobody overtakes")
-	require.EqualValues(t, 1, k.views[l].Count)
+	require.EqualValues(t, 1, k.windows.views[l].Count)
 	started, _, _ = decide(t, 0, nil, asked{task: "a", limits: []*limit{l}, jobs: jobs(0, 1, 5)})
 	require.Empty(t, started)
 }
