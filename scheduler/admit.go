@@ -128,11 +128,12 @@ func (k *look) Decide(read [][]store.Candidate) store.Plan {
 	var plan store.Plan
 	rule := k.rule()
 	slots, ahead, waiting := k.slots, k.ahead, k.waiting
+	kept := false // a slot, for a job that may start a moment later
 	k.direct = 0
 	for _, c := range k.inOrder(read) {
 		slots, waiting = leave(slots, waiting, c.Candidate)
 		line := c.line
-		if slots == 0 && ahead == 0 {
+		if slots == 0 && (ahead == 0 || kept) {
 			break
 		}
 		if slots == 0 {
@@ -156,10 +157,15 @@ func (k *look) Decide(read [][]store.Candidate) store.Plan {
 			slots--
 			k.direct++
 		}
-		if (!starts || line.more()) && rule.allows(line) {
-			// The line's next, this job or one that was not read, may start a moment
-			// later: nobody overtakes it.
-			break
+		if !rule.allows(line) {
+			continue
+		}
+		if starts && line.more() {
+			break // nobody overtakes what was not read and may start as well
+		}
+		if !starts && !kept {
+			kept = true
+			slots--
 		}
 	}
 	for i, line := range k.asked {

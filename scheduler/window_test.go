@@ -72,19 +72,20 @@ func TestALookStartsAtMostOneJobThatLimitsCoverAndAnyNumberOfOthers(t *testing.T
 	require.True(t, k.lines[0].left(), "another waits for the next refresh")
 }
 
-// The second one that has room is not overtaken: the jobs behind it would take the
-// slots that it can have a moment later.
-func TestNobodyOvertakesALimitedJobThatHasRoom(t *testing.T) {
+// The second one that has room can start a moment later, and finds a slot then.
+func TestALimitedJobThatHasRoomHasTheNextSlotAndHoldsUpNoOther(t *testing.T) {
 	for _, c := range []struct {
 		name    string
+		slots   int
 		counted int64
 		started []int64
 	}{
-		{"there is room for more", 0, []int64{100}},
-		{"for two", 3, []int64{100}},
-		{"for one: the others are throttled and hold up nobody", 4, []int64{100, 1, 2}},
+		{"the last slot is the second one's", 2, 0, []int64{100}},
+		{"the others are taken by what no limit covers", 4, 0, []int64{100, 1, 2}},
+		{"there is room for two", 3, 3, []int64{100, 1}},
+		{"for one: the others are throttled, and have no slot left for them", 3, 4, []int64{100, 1, 2}},
 	} {
-		started, _, _ := decide(t, 3, nil,
+		started, _, _ := decide(t, c.slots, nil,
 			asked{task: "limited", limits: []*limit{read("l", 5, c.counted)}, jobs: jobs(-9, 100, 5)},
 			asked{task: "free", jobs: jobs(0, 1, 4)})
 		require.Equal(t, c.started, started, c.name)
