@@ -158,32 +158,39 @@ func TestAProcessIsLiveWhileItRunsAndGoneWhenItStops(t *testing.T) {
 
 // Whoever looks at the processes sees what the database answered one when it
 // failed it, and since when; also afterwards.
+// process is the one live process.
+func (r *rig) process() queue.ProcessInfo {
+	r.t.Helper()
+	stats, err := r.client.Stats(r.t.Context())
+	require.NoError(r.t, err)
+	require.Len(r.t, stats.Processes, 1)
+	return stats.Processes[0]
+}
+
+// word is a process's word that it is live.
+const word = `^update \S*weir_processes`
+
 func TestAProcessShowsItsLastTroubleWithTheDatabase(t *testing.T) {
 	each(t, func(t *testing.T, r *rig) {
 		r.task("a", nil)
 		stop, done := r.serve()
-		process := func() queue.ProcessInfo {
-			stats, err := r.client.Stats(t.Context())
-			require.NoError(t, err)
-			require.Len(t, stats.Processes, 1)
-			return stats.Processes[0]
-		}
 		r.enqueue("a", []string{"well"})
 		require.Eventually(t, func() bool { return r.count() == 1 }, time.Minute, time.Millisecond)
-		require.Empty(t, process().Error)
+		require.Empty(t, r.process().Error)
 
 		mend := r.faults.FailAll(`set state = 1`)
 		r.enqueue("a", numbered(1))
-		require.Eventually(t, func() bool { r.clock.Advance(100 * time.Millisecond); return process().Error != "" }, time.Minute, time.Millisecond)
-		p := process()
+		words := r.faults.Count(word)
+		r.pass(500*time.Millisecond, words, func() bool { return r.process().Error != "" })
+		p := r.process()
 		require.Contains(t, p.Error, storetest.ErrInjected.Error())
 		require.False(t, p.ErrorFrom.IsZero())
 		require.Zero(t, p.ErrorUntil)
 
 		mend()
-		require.Eventually(t, func() bool { r.clock.Advance(100 * time.Millisecond); return !process().ErrorUntil.IsZero() }, time.Minute, time.Millisecond)
-		require.Equal(t, p.Error, process().Error)
-		require.Equal(t, p.ErrorFrom, process().ErrorFrom)
+		r.pass(500*time.Millisecond, words, func() bool { return !r.process().ErrorUntil.IsZero() })
+		require.Equal(t, p.Error, r.process().Error)
+		require.Equal(t, p.ErrorFrom, r.process().ErrorFrom)
 		require.Equal(t, 2, r.count())
 		stop()
 		require.NoError(t, <-done)
@@ -195,7 +202,7 @@ func TestAProcessShowsItsLastTroubleWithTheDatabase(t *testing.T) {
 func TestAProcessThatStaysJoinsOnceAndForgetsWhoIsGone(t *testing.T) {
 	each(t, func(t *testing.T, r *rig) {
 		r.task("a", nil)
-		joins, words := r.faults.Count(`weir_settings`), r.faults.Count(`^update \S*weir_processes`)
+		joins, words := r.faults.Count(`weir_settings`), r.faults.Count(word)
 		stop, done := r.serve()
 		rows := func(where string) (n int) {
 			require.NoError(t, r.db.SQL(t).QueryRowContext(t.Context(), `select count(*) from weir_processes where `+where).Scan(&n))
@@ -222,21 +229,15 @@ func TestAnIdleProcessSaysAtOnceThatItsTroubleIsOver(t *testing.T) {
 	each(t, func(t *testing.T, r *rig) {
 		r.task("a", nil)
 		stop, done := r.serve()
-		process := func() queue.ProcessInfo {
-			stats, err := r.client.Stats(t.Context())
-			require.NoError(t, err)
-			require.Len(t, stats.Processes, 1)
-			return stats.Processes[0]
-		}
 		require.Eventually(t, func() bool {
 			rows, err := r.client.Store().Processes(t.Context())
 			return err == nil && len(rows) == 1
 		}, time.Minute, time.Millisecond)
 		mend := r.faults.FailAll(`with recursive l\(`)
-		require.Eventually(t, func() bool { r.clock.Advance(500 * time.Millisecond); return process().Error != "" }, time.Minute, time.Millisecond)
-		require.Zero(t, process().ErrorUntil)
+		r.pass(500*time.Millisecond, r.faults.Count(word), func() bool { return r.process().Error != "" })
+		require.Zero(t, r.process().ErrorUntil)
 		r.clock.Advance(8 * time.Second)
-		require.Eventually(t, func() bool { return process().SeenAt.Equal(r.clock.Now()) }, time.Minute, time.Millisecond)
+		require.Eventually(t, func() bool { return r.process().SeenAt.Equal(r.clock.Now()) }, time.Minute, time.Millisecond)
 		mend()
 		var passed time.Duration
 		require.Eventually(t, func() bool {
@@ -244,7 +245,7 @@ func TestAnIdleProcessSaysAtOnceThatItsTroubleIsOver(t *testing.T) {
 				passed += 500 * time.Millisecond
 				r.clock.Advance(500 * time.Millisecond)
 			}
-			return !process().ErrorUntil.IsZero()
+			return !r.process().ErrorUntil.IsZero()
 		}, time.Minute, 5*time.Millisecond)
 		stop()
 		require.NoError(t, until(r, 100*time.Millisecond, done))

@@ -98,7 +98,7 @@ func TestALineWhoseLimitHasNoRoomIsNotAskedAtAll(t *testing.T) {
 		asked{task: "both", limits: []*limit{own, shared}, jobs: jobs(-9, 100, 5)},
 		asked{task: "own", limits: []*limit{own}, jobs: jobs(-8, 200, 5)},
 		asked{task: "free", jobs: jobs(0, 1, 2)})
-	require.Equal(t, []int64{200}, started)
+	require.Equal(t, []int64{200, 1, 2}, started)
 	require.Len(t, k.asked, 2)
 	require.Zero(t, k.lines[0].max)
 	require.EqualValues(t, 1, k.windows.views[own].Count)
