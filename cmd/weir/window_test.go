@@ -145,6 +145,7 @@ func TestWindowsAreShownAndTheirCountsOverridden(t *testing.T) {
 			says string
 		}{
 			"stripe 5/m":           {exitUsage, `limit "stripe": rate "5/m": the period of a window stays: use a count per h, as in "100/h"`},
+			"stripe 0/h":           {exitUsage, `limit "stripe": rate "0/h": count "0" is below 1: to let nothing start, use "weir limits pause", or an entry under "limits" with a limit of 0 and a per`},
 			"stripe 1.5/h":         {exitUsage, `limit "stripe": rate "1.5/h": fixed windows count whole starts: use a whole number, as in "1/h"`},
 			"stripe 5/h --burst 7": {exitUsage, `limit "stripe": burst 7: a fixed window has none: leave it out`},
 			"strip 5/h":            {exitFailure, "limit \"strip\": not found: `weir limits list` shows those that a scheduler has declared: did you mean \"stripe\"?"},

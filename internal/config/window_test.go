@@ -85,6 +85,8 @@ func TestFaultsOfWindowsHaveStableCodes(t *testing.T) {
 		{"shedding", task("on_excess: drop"), `weir.yaml:3:45: W151 tasks.t.on_excess: task "t": on_excess "drop" belongs to strategy token_bucket: what a fixed window refuses stays where it is: remove it`},
 		{"a count that is not whole", task("rate_limit: 1.5/s"), `weir.yaml:3:46: W153 tasks.t.rate_limit: task "t": rate "1.5/s": fixed windows count whole starts: use a whole number, as in "1/s"`},
 		{"a rate that is none", task("rate_limit: 100/mo"), `weir.yaml:3:46: W121 tasks.t.rate_limit: task "t": rate "100/mo": unknown period "mo": use s, m, h or d, as in "100/m"`},
+		{"a rate of nothing", task("rate_limit: 0/m"), `weir.yaml:3:46: W121 tasks.t.rate_limit: task "t": rate "0/m": count "0" is below 1: to let nothing start, use "weir limits pause", or an entry under "limits" with a limit of 0 and a per`},
+		{"a rate of odd seconds", limit("rate: 10/1500ms"), `weir.yaml:3:13: W121 limits.l.rate: limit "l": rate "10/1500ms": unknown period "1500ms": use an entry under "limits" with a limit of 10 and a per of 1500ms`},
 		{"a negative limit", limit("limit: -1, per: 60"), `weir.yaml:3:14: W153 limits.l.limit: limit "-1": use a whole number from 0 to 1000000000, in plain digits`},
 		{"a limit with a fraction", limit("limit: 1.5, per: 60"), `weir.yaml:3:14: W153 limits.l.limit: limit "1.5": use a whole number from 0 to 1000000000, in plain digits`},
 		{"a period below a second", limit("limit: 1, per: 999ms"), `weir.yaml:3:22: W152 limits.l.per: limit "l": per "999ms": use whole seconds, as in 60, or a time of 1s to 366 days, as in 90s or 1h`},
