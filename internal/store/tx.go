@@ -316,10 +316,14 @@ func unfit(err error) bool {
 	return false
 }
 
-// mended says what to do where SQLite's file cannot be written to. It goes on
-// as soon as that is done.
+// mended says what to do where the database cannot be written to. It goes on as
+// soon as that is done.
 func (s *Store) mended(err error) error {
 	var mend string
+	if demoted(err) {
+		mend = "name the primary in the DSN, or see why its operator has made this server, database or role read-only"
+		return fmt.Errorf("%w: %s", err, mend)
+	}
 	switch code, _ := sqliteCode(err); code & 0xff {
 	case sqliteFull:
 		mend = "make room on the disk of " + s.target.path
