@@ -34,6 +34,9 @@ func NewQuota(count int64, period time.Duration) (Quota, error) {
 func ParseQuota(s string) (Quota, error) {
 	r, err := Parse(s)
 	if err != nil {
+		if problem := onlyQuota(s); problem != "" {
+			err = &SyntaxError{s, problem}
+		}
 		return Quota{}, err
 	}
 	if r.count%Token != 0 {
@@ -42,19 +45,35 @@ func ParseQuota(s string) (Quota, error) {
 	return Quota{r.count / Token, r.Period()}, nil
 }
 
+// onlyQuota says of a text that is no rate how a quota says what it means; "": none
+// can.
+func onlyQuota(s string) (problem string) {
+	count, period, _ := strings.Cut(s, "/")
+	count, period = trimBlanks(count), trimBlanks(period)
+	if _, bad := parsePeriod(period); bad == "" && strings.Trim(count, "0") == "" && count != "" {
+		return fmt.Sprintf(`count %s is below 1: to let nothing start, use "weir limits pause", or an entry under "limits" with a limit of 0 and a per`, quote(count))
+	}
+	if d, err := time.ParseDuration(period); err == nil && isDigits(count) && d >= time.Second {
+		return fmt.Sprintf(`unknown period %s: use an entry under "limits" with a limit of %s and a per of %s`, quote(period), count, period)
+	}
+	return ""
+}
+
 // WithCount returns the quota with the count of a rate, whose period has to be the
 // quota's own.
 func (q Quota) WithCount(rate string) (Quota, error) {
 	count, period, _ := strings.Cut(rate, "/")
-	same := q.Period%time.Second != 0 && trimBlanks(period) == q.periodString()
-	if same { // no rate has such a period
-		rate = count + "/s"
+	text := rate
+	d, err := time.ParseDuration(trimBlanks(period))
+	odd := err == nil && (d%time.Second != 0 || q.Period%time.Second != 0)
+	if odd { // no rate has such a period
+		text = count + "/s"
 	}
-	other, err := ParseQuota(rate)
+	other, err := ParseQuota(text)
 	switch {
 	case err != nil:
 		return Quota{}, err
-	case !same && other.Period != q.Period:
+	case odd && d != q.Period || !odd && other.Period != q.Period:
 		return Quota{}, fmt.Errorf("rate %s: the period of a window stays: use a count per %s, as in %q", quote(rate), q.periodString(), "100/"+q.periodString())
 	}
 	return Quota{other.Count, q.Period}, nil

@@ -82,6 +82,19 @@ func TestAQuotaIsWrittenAsARateWithAWholeCount(t *testing.T) {
 	require.EqualError(t, err, `rate "1.5/s": fixed windows count whole starts: use a whole number, as in "1/s"`)
 	_, err = bucket.ParseQuota("100/mo")
 	require.EqualError(t, err, `rate "100/mo": unknown period "mo": use s, m, h or d, as in "100/m"`)
+	for _, text := range []string{"0/m", " 00 / 30s"} {
+		_, err = bucket.ParseQuota(text)
+		require.ErrorContains(t, err, `is below 1: to let nothing start, use "weir limits pause", or an entry under "limits" with a limit of 0 and a per`)
+	}
+	_, err = bucket.ParseQuota("0.5/m")
+	require.ErrorContains(t, err, `use at least 1 and a longer period, as in "1/15m"`)
+	_, err = bucket.ParseQuota("10/1500ms")
+	require.EqualError(t, err, `rate "10/1500ms": unknown period "1500ms": use an entry under "limits" with a limit of 10 and a per of 1500ms`)
+	for _, text := range []string{"10/500ms", "x/1500ms", "0/mo", "/1500ms"} {
+		_, want := bucket.Parse(text)
+		_, err = bucket.ParseQuota(text)
+		require.Equal(t, want, err, "no period can be that short, and no count that")
+	}
 	require.Equal(t, "60/m", bucket.Quota{Count: 60, Period: time.Minute}.String())
 	require.Equal(t, "0/m", bucket.Quota{Period: time.Minute}.String())
 	require.Equal(t, "5/1.5s", bucket.Quota{Count: 5, Period: 1500 * time.Millisecond}.String())
@@ -118,9 +131,17 @@ func TestAnotherCountKeepsThePeriod(t *testing.T) {
 		require.Equal(t, bucket.Quota{Count: count, Period: time.Minute}, other)
 	}
 	odd := bucket.Quota{Count: 5, Period: 1500 * time.Millisecond}
-	other, err := odd.WithCount("8/1.5s")
-	require.NoError(t, err)
-	require.Equal(t, bucket.Quota{Count: 8, Period: odd.Period}, other)
+	for _, text := range []string{"8/1.5s", "8/1500ms", "8 / 1s500ms"} {
+		other, err := odd.WithCount(text)
+		require.NoError(t, err)
+		require.Equal(t, bucket.Quota{Count: 8, Period: odd.Period}, other)
+	}
+	for _, text := range []string{"8/2s", "8/s", "8/2500ms"} {
+		_, err := odd.WithCount(text)
+		require.EqualError(t, err, `rate "`+text+`": the period of a window stays: use a count per 1.5s, as in "100/1.5s"`)
+	}
+	_, err := bucket.Quota{Count: 1, Period: time.Second}.WithCount("8/1500ms")
+	require.EqualError(t, err, `rate "8/1500ms": the period of a window stays: use a count per s, as in "100/s"`)
 	_, err = q.WithCount("50/s")
 	require.EqualError(t, err, `rate "50/s": the period of a window stays: use a count per m, as in "100/m"`)
 	for _, text := range []string{"50", "0/m", "1.5/m", "x/m", "", "/m"} {

@@ -167,7 +167,7 @@ func ids(limits []*limit) []store.WindowID {
 	return out
 }
 
-// probe reopens a closed limit if a write to its row lands. That is no count: the
+// probe reopens a closed limit if a count in its row would land. That is no count: the
 // next start that is not counted closes it again.
 func (s *Scheduler) probe(ctx context.Context, l *limit) {
 	landed, err := s.store.ProbeWindow(ctx, l.window.id(l.Name))

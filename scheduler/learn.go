@@ -26,7 +26,10 @@ func (s *Scheduler) learn(k *look, out store.TurnResult) {
 	}
 	s.counters.deferred.Add(int64(k.deferred))
 	for _, l := range k.limits {
-		l.limit.changed = l.limit.changed && l.row.Busy
+		if l.limit.changed && l.row.Busy {
+			l.limit.over = "" // the next survey asks again: no look could do more now
+		}
+		l.limit.changed = false
 		l.limit.heldUntil = time.Time{}
 		if l.row.HeldUntil > out.Now {
 			l.limit.heldUntil = local(l.row.HeldUntil, out.Now, out.At)

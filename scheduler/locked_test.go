@@ -50,6 +50,33 @@ func TestARowThatSomebodyKeepsLockedHoldsUpOnlyWhatNeedsIt(t *testing.T) {
 	r.conserved(7)
 }
 
+// Who starts meanwhile has nothing to write to the row.
+func TestAProcessStartsWhileSomebodyKeepsTheRowsOfItsLimitsLocked(t *testing.T) {
+	for _, name := range []scheduler.StrategyName{scheduler.TokenBucket, scheduler.FixedWindow} {
+		t.Run(string(name), func(t *testing.T) {
+			r := newRig(t, storetest.Postgres(t), clock.NewFake(epoch), scheduler.Strategy(name))
+			r.strategy = name
+			r.task("a", nil, scheduler.RateLimit("10/s"))
+			r.drain()
+			tx, err := r.db.SQL(t).BeginTx(t.Context(), nil)
+			require.NoError(t, err)
+			t.Cleanup(func() { _ = tx.Rollback() })
+			_, err = tx.ExecContext(t.Context(), `update weir_limits set paused = paused`)
+			require.NoError(t, err)
+			r.again()
+			r.task("a", nil, scheduler.RateLimit("10/s"))
+			r.task("b", nil)
+			r.enqueue("b", numbered(3))
+			if name == scheduler.TokenBucket { // brings the bucket to its rate, and goes round it then
+				require.ErrorContains(t, r.s.Drain(t.Context()), "turn: "+store.ErrLocked.Error())
+				r.clock.Advance(time.Second)
+			}
+			r.drain()
+			require.Equal(t, 3, r.tally("b"))
+		})
+	}
+}
+
 // The same under fixed windows: with the row locked no window opens, and starts in
 // one that is open cannot be counted, which closes the limit.
 func TestAWindowThatSomebodyKeepsLockedHoldsUpOnlyWhatNeedsIt(t *testing.T) {

@@ -212,16 +212,17 @@ func (s *Scheduler) survey(ctx context.Context) error {
 	for i, l := range s.limits {
 		names[i] = l.Name
 	}
-	at, elapsed := s.clock.Now(), clock.Elapsed(s.clock)
+	at, before := s.clock.Now(), clock.Elapsed(s.clock)
 	ctx, cancel := context.WithTimeout(ctx, s.config.lease)
 	defer cancel()
 	seen, err := s.store.Survey(ctx, slices.Collect(maps.Keys(s.tasks)), names)
 	if err != nil {
 		return err
 	}
+	after := clock.Elapsed(s.clock)
 	s.paused = seen.Paused
 	s.recall(s.overstays(at))
-	s.watchClock(seen.Now, elapsed)
+	s.watchClock(seen.Now, before, after)
 	s.arrive(seen.Lines)
 	s.dueAt, s.leaseAt, s.expiryAt = local(seen.Due, seen.Now, at), s.leaseEnd(local(seen.Lease, seen.Now, at)), local(seen.Expiry, seen.Now, at)
 	for key, l := range s.lines {
@@ -242,7 +243,7 @@ func (s *Scheduler) survey(ctx context.Context) error {
 			l.heldUntil = local(held, seen.Now, at)
 		} // else the row is damaged, or slower than declared: a look decides
 	}
-	s.surveyAt = at.Add(max(surveyEvery, surveyShare*(clock.Elapsed(s.clock)-elapsed)))
+	s.surveyAt = at.Add(max(surveyEvery, surveyShare*(clock.Elapsed(s.clock)-before)))
 	return s.surveyTicks(ctx)
 }
 

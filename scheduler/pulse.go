@@ -8,7 +8,7 @@ import "time"
 // is taken back.
 type pulse struct {
 	now        int64         // the store's time at the last survey, microseconds
-	elapsed    time.Duration // on the clock that never steps
+	before     time.Duration // on the clock that never steps, when that survey was asked
 	keepLeases time.Time
 }
 
@@ -24,13 +24,15 @@ func (s *Scheduler) leaseEnd(at time.Time) time.Time {
 	return s.pulse.keepLeases
 }
 
-// watchClock takes the readings of a survey.
-func (s *Scheduler) watchClock(now int64, elapsed time.Duration) {
+// watchClock takes the readings of a survey: the store's time, and what the clock
+// that never steps said before it was asked and after it had answered. It was read
+// somewhere between, so only what lies outside of both is a step.
+func (s *Scheduler) watchClock(now int64, before, after time.Duration) {
 	p := &s.pulse
-	step := time.Duration(now-p.now)*time.Microsecond - (elapsed - p.elapsed)
+	step := time.Duration(now-p.now)*time.Microsecond - (after - p.before)
 	if p.now != 0 && step > time.Second {
 		p.keepLeases = s.clock.Now().Add(max(keepLeasesFor, s.config.lease))
 		s.log.Warn("clock_stepped_forward", "by", step)
 	}
-	p.now, p.elapsed = now, elapsed
+	p.now, p.before = now, before
 }

@@ -369,20 +369,49 @@ func TestAProbeThatLandsDoesNotEndTheRun(t *testing.T) {
 		r.task("a", nil, scheduler.RateLimit("10/m"))
 		r.drain()
 		r.enqueue("a", numbered(40))
-		mend := r.spoil(`new.window_id = old.window_id and new.window_count <> old.window_count`)
+		mend := r.faults.FailAll(tally)
 		r.at(time.Second)
+		mend()
 		require.Equal(t, 3, r.count())
 		for n := range 3 { // in windows of their own: it is the run that closes it
-			r.at(time.Duration(n+2) * time.Minute)
+			r.faults.Fail(tally, 3) // the first two are the probe
+			r.at(time.Duration(2*n+2) * time.Minute)
 			require.Equal(t, 4+n, r.count(), "each time it is reopened one more starts")
 			require.EqualValues(t, 2+n, r.s.Stats().Closed)
 			require.EqualValues(t, 1+n, r.s.Stats().Reopened)
 		}
-		mend()
 		r.at(10 * time.Minute)
 		require.Equal(t, 6+10, r.count())
 		require.EqualValues(t, 6, r.s.Stats().Uncounted)
 	})
+}
+
+// A probe that wrote nothing new would land, each time, and let one more start.
+func TestALimitWhoseRowRefusesCountsStaysClosed(t *testing.T) {
+	var said log
+	eachWindow(t, func(t *testing.T, r *rig) {
+		r.task("a", nil, scheduler.RateLimit("10/m"))
+		r.drain()
+		r.enqueue("a", numbered(40))
+		lines := func() int {
+			return said.said("rate_limit_uncounted") + said.said("rate_limit_closed") + said.said("rate_limit_reopened")
+		}
+		before := lines()
+		mend := r.spoil(`new.window_count > 3`)
+		for s := range 120 {
+			r.at(time.Duration(s+1) * time.Second)
+		}
+		require.Equal(t, 3+3, r.count())
+		require.EqualValues(t, 3, r.s.Stats().Uncounted)
+		require.Equal(t, before+3+1, lines(), "three are lost, and it is closed")
+		require.EqualValues(t, 3, r.window("task:a").Count)
+		mend()
+		r.at(121 * time.Second)
+		require.EqualValues(t, 1, r.s.Stats().Reopened)
+		require.Equal(t, 6+10, r.count(), "another window")
+		require.EqualValues(t, 10, r.window("task:a").Count, "what a probe counts it takes back")
+		r.conserved(40)
+	}, said.option())
 }
 
 func TestAProbeThatFailsLeavesTheLimitClosed(t *testing.T) {

@@ -33,10 +33,11 @@ type announcedLimit struct {
 	Name   string   `json:"name"`
 	Rate   string   `json:"rate"`
 	Burst  *int64   `json:"burst"`
+	Exact  bool     `json:"exact"` // under fixed windows
 	Tasks  []string `json:"tasks"`
 	Queues []string `json:"queues"`
 
-	text string // rate and burst
+	text string // what holds, for people
 }
 
 type announcedSchedule struct {
@@ -102,9 +103,12 @@ func (s *server) announcement(sched *scheduler.Scheduler) announcement {
 		an.Tasks = append(an.Tasks, newAnnouncedTask(t, written[t.Name]))
 	}
 	for _, b := range s.file.Budgets() {
-		l := announcedLimit{Name: b.Name, Rate: b.String(), Tasks: nonNil(b.Tasks), Queues: nonNil(b.Queues), text: b.String()}
+		l := announcedLimit{Name: b.Name, Rate: b.String(), Exact: b.Exact, Tasks: nonNil(b.Tasks), Queues: nonNil(b.Queues), text: b.String()}
 		if b.Limit.Burst > 0 {
 			l.Rate, l.Burst = b.Limit.Rate.String(), &b.Limit.Burst
+		}
+		if b.Exact {
+			l.text += " (exact)"
 		}
 		an.Limits = append(an.Limits, l)
 	}

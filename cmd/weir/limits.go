@@ -122,7 +122,10 @@ func (a *app) limitFields(l *queue.LimitInfo) {
 	switch {
 	case l.Strategy == string(scheduler.FixedWindow):
 		level, next = room(l), [2]string{"next window", a.at(l.NextTokenAt)}
-		if next[1] == "" {
+		switch {
+		case l.Capacity == 0:
+			next[1] = "none: a limit of 0 lets nothing start"
+		case next[1] == "":
 			next[1] = "at the next start"
 		}
 	case next[1] == "":

@@ -231,10 +231,10 @@ func TestServeSaysInOneDocumentWhatItRuns(t *testing.T) {
 	limits, err := json.Marshal(doc["limits"])
 	require.NoError(t, err)
 	assert.JSONEq(t, `[
-		{"name": "task:greet", "rate": "100/m", "burst": null, "tasks": ["greet"], "queues": []},
-		{"name": "task:sample", "rate": "2/h", "burst": 2, "tasks": ["sample"], "queues": []},
-		{"name": "queue:mail", "rate": "500/m", "burst": null, "tasks": [], "queues": ["mail"]},
-		{"name": "stripe", "rate": "100/m", "burst": null, "tasks": ["greet", "other"], "queues": []}
+		{"name": "task:greet", "rate": "100/m", "burst": null, "exact": false, "tasks": ["greet"], "queues": []},
+		{"name": "task:sample", "rate": "2/h", "burst": 2, "exact": false, "tasks": ["sample"], "queues": []},
+		{"name": "queue:mail", "rate": "500/m", "burst": null, "exact": false, "tasks": [], "queues": ["mail"]},
+		{"name": "stripe", "rate": "100/m", "burst": null, "exact": false, "tasks": ["greet", "other"], "queues": []}
 	]`, string(limits))
 }
 

@@ -110,7 +110,8 @@ func TestEveryRuleOfFixedWindowsNamesATestThatIsThere(t *testing.T) {
 func (b *bundle) drainWindows(t *testing.T) error {
 	t.Helper()
 	s, err := scheduler.New(b.client, scheduler.Logger(slog.New(slog.DiscardHandler)), scheduler.Strategy(scheduler.FixedWindow),
-		scheduler.WindowLimit("stripe", 3, time.Hour, scheduler.Tasks("works")), scheduler.WindowLimit("odd", 5, 1500*time.Millisecond, scheduler.Queues("none")))
+		scheduler.WindowLimit("stripe", 3, time.Hour, scheduler.Tasks("works")), scheduler.WindowLimit("odd", 5, 1500*time.Millisecond, scheduler.Queues("none")),
+		scheduler.WindowLimit("zero", 0, time.Hour, scheduler.Queues("none")))
 	require.NoError(t, err)
 	require.NoError(t, scheduler.Register(s, queue.Task[[]byte]("works"), func(context.Context, *queue.Job[[]byte]) error { return nil }))
 	return s.Drain(t.Context())
@@ -129,6 +130,7 @@ func TestWindowsAreShownAndTheirCountsOverridden(t *testing.T) {
 		assert.Equal(t, []any{"stripe", "3/h", "fixed_window", "declared", nil, nil}, []any{stripe["name"], stripe["rate"], stripe["strategy"], stripe["source"], stripe["burst"], stripe["held_until"]})
 		assert.Regexp(t, `(?m)^stripe +3/h +1 of 3 +- +4 +2 +0 +0 +-$`, b.ok(t, "limits", "list"))
 		assert.Regexp(t, `(?m)^next window +at the next start$`, b.ok(t, "limits", "show", "odd"))
+		assert.Regexp(t, `(?m)^next window +none: a limit of 0 lets nothing start$`, b.ok(t, "limits", "show", "zero"))
 
 		require.NoError(t, b.drainWindows(t))
 		show := b.ok(t, "limits", "show", "stripe")
@@ -145,6 +147,7 @@ func TestWindowsAreShownAndTheirCountsOverridden(t *testing.T) {
 			says string
 		}{
 			"stripe 5/m":           {exitUsage, `limit "stripe": rate "5/m": the period of a window stays: use a count per h, as in "100/h"`},
+			"stripe 0/h":           {exitUsage, `limit "stripe": rate "0/h": count "0" is below 1: to let nothing start, use "weir limits pause", or an entry under "limits" with a limit of 0 and a per`},
 			"stripe 1.5/h":         {exitUsage, `limit "stripe": rate "1.5/h": fixed windows count whole starts: use a whole number, as in "1/h"`},
 			"stripe 5/h --burst 7": {exitUsage, `limit "stripe": burst 7: a fixed window has none: leave it out`},
 			"strip 5/h":            {exitFailure, "limit \"strip\": not found: `weir limits list` shows those that a scheduler has declared: did you mean \"stripe\"?"},
@@ -192,14 +195,16 @@ func TestServeRunsAFileOfFixedWindowsAndRefusesAnotherStrategy(t *testing.T) {
 		for range 5 {
 			b.ok(t, "enqueue", "send")
 		}
-		s := start(t, db.DSN, "strategy: fixed_window\ntasks:\n  send: {rate_limit: 3/h, exec: {command: [\"true\"]}}\n", call{})
+		s := start(t, db.DSN, "strategy: fixed_window\ntasks:\n  send: {rate_limit: 3/h, exec: {command: [\"true\"]}}\nlimits:\n  slow: {limit: 5, per: 1d, tasks: [send], exact: true}\n", call{})
 		s.ready(t)
 		require.Eventually(t, func() bool { return len(items(t, b.json(t, "jobs", "list", "--state", "completed"))) == 3 }, patience, 10*time.Millisecond)
 		r := call{signals: nil, exited: make(chan int, 1)}.run("serve", "-c", file(t, "database: "+db.DSN+"\ntasks:\n  send: {exec: {command: [\"true\"]}}\n"))
 		assert.Equal(t, exitFailure, r.code)
 		assert.Contains(t, r.err, "another strategy: its jobs run under fixed_window, and this process comes with token_bucket")
 		s.signals <- syscall.SIGTERM
-		assert.Equal(t, exitOK, s.wait(t).code)
+		r = s.wait(t)
+		assert.Equal(t, exitOK, r.code)
+		assert.Regexp(t, `(?m)^slow +5/d \(exact\) +tasks send$`, r.out)
 		assert.Equal(t, "strategy token_bucket, it was fixed_window\n", b.ok(t, "migrate", "strategy", "token_bucket"), "it left when it stopped")
 		assert.Len(t, items(t, b.json(t, "jobs", "list", "--state", "waiting")), 2)
 	})

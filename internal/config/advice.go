@@ -218,7 +218,7 @@ func (l *Limit) namedTwice() []Finding {
 			if slices.Index(names, name) < i {
 				out = append(out, Finding{
 					Code: NamedTwice, Place: l.Place,
-					Message: fmt.Sprintf("limit %s names %s twice: a job takes one token all the same", quote(l.Name), quote(name)),
+					Message: fmt.Sprintf("limit %s names %s twice: a job counts once all the same", quote(l.Name), quote(name)),
 					Mend:    "name it once",
 				})
 			}

@@ -110,6 +110,6 @@ limits:
 		`weir.yaml:11:80: W205 tasks.i.rate_limit[1].rate: task "i": 60000/m burst 5 never refuses a job: 1000/s burst 5 lets no more pass in any time: leave it out, or make it smaller`,
 		`weir.yaml:12:79: W205 tasks.j.rate_limit[2]: task "j": 1000000000/d never refuses a job: 5/s burst 100 lets no more pass in any time: leave it out, or make it smaller`,
 		`weir.yaml:13:3: W203 tasks.k: task "k" runs elsewhere: on_excess has no effect here: give it where the task runs`,
-		`weir.yaml:15:3: W204 limits.stripe: limit "stripe" names "e" twice: a job takes one token all the same: name it once`,
+		`weir.yaml:15:3: W204 limits.stripe: limit "stripe" names "e" twice: a job counts once all the same: name it once`,
 	}, got)
 }

@@ -84,6 +84,9 @@ func (r *reader) oneRate(path, whose string, n *node) Rate {
 	}
 	limit, err := bucket.NewLimit(n.value, 0)
 	if err != nil {
+		if r.windows {
+			_, err = bucket.ParseQuota(n.value) // which knows what else says it
+		}
 		message, mend := split(err.Error())
 		if syntax, ok := errors.AsType[*bucket.SyntaxError](err); ok {
 			_, mend = split(syntax.Problem)

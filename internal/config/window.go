@@ -2,6 +2,7 @@ package config
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 
@@ -94,7 +95,7 @@ func (s *section) per(whose string) (time.Duration, bool) {
 	const (
 		key     = "per"
 		longest = 366 * 24 * time.Hour
-		want    = "whole seconds, as in 60, or a time of 1s to 366 days, as in 90s or 1h"
+		want    = "whole seconds, as in 60, or a time of 1s to 366 days, as in 90s, 1h or 1d"
 	)
 	n, ok := s.value(key, want)
 	if !ok {
@@ -107,6 +108,10 @@ func (s *section) per(whose string) (time.Duration, bool) {
 		return 0, false
 	case n.kind == number && strings.Trim(written, "0123456789") == "":
 		written += "s"
+	}
+	if days, ok := strings.CutSuffix(written, "d"); ok && len(days) <= 3 && strings.Trim(days, "0123456789") == "" {
+		n, _ := strconv.Atoi(days) // an empty text is 0, which is too short
+		written = strconv.Itoa(24*n) + "h"
 	}
 	d, err := time.ParseDuration(written)
 	if err != nil || d < time.Second || d > longest || d%time.Microsecond != 0 {

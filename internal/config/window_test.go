@@ -25,6 +25,7 @@ limits:
   reports: {limit: 10, per: 1h30m, queues: [default], exact: true}
   odd: {limit: 5, per: 1500ms, tasks: [charge_card]}
   paused: {limit: 0, per: 1, tasks: [charge_card]}
+  days: {limit: 2, per: 30d, tasks: [charge_card]}
   rate: {rate: 7/5m, tasks: [charge_card], exact: false}
 `
 
@@ -45,7 +46,7 @@ func TestAFileOfFixedWindowsSaysItsLimitsAsRatesOrWithAPeriod(t *testing.T) {
 		got = append(got, text)
 	}
 	assert.Equal(t, []string{
-		"task:charge_card 30/m", "queue:sms 500/m", "stripe 100/m", "reports 10/90m exact", "odd 5/1.5s", "paused 0/s", "rate 7/5m",
+		"task:charge_card 30/m", "queue:sms 500/m", "stripe 100/m", "reports 10/90m exact", "odd 5/1.5s", "paused 0/s", "days 2/30d", "rate 7/5m",
 	}, got)
 	assert.Equal(t, "weir.yaml:11:12", f.Limits[0].Rate.Place.String())
 }
@@ -66,7 +67,7 @@ func TestAFileOfFixedWindowsRunsAsItIsWritten(t *testing.T) {
 		got = append(got, quotas[i].Name+" "+declared.String())
 	}
 	assert.Equal(t, []string{
-		"odd 5/1.5s", "paused 0/s", "queue:sms 500/m", "rate 7/5m", "reports 10/90m", "stripe 100/m", "task:charge_card 30/m",
+		"days 2/30d", "odd 5/1.5s", "paused 0/s", "queue:sms 500/m", "rate 7/5m", "reports 10/90m", "stripe 100/m", "task:charge_card 30/m",
 	}, got)
 }
 
@@ -85,13 +86,17 @@ func TestFaultsOfWindowsHaveStableCodes(t *testing.T) {
 		{"shedding", task("on_excess: drop"), `weir.yaml:3:45: W151 tasks.t.on_excess: task "t": on_excess "drop" belongs to strategy token_bucket: what a fixed window refuses stays where it is: remove it`},
 		{"a count that is not whole", task("rate_limit: 1.5/s"), `weir.yaml:3:46: W153 tasks.t.rate_limit: task "t": rate "1.5/s": fixed windows count whole starts: use a whole number, as in "1/s"`},
 		{"a rate that is none", task("rate_limit: 100/mo"), `weir.yaml:3:46: W121 tasks.t.rate_limit: task "t": rate "100/mo": unknown period "mo": use s, m, h or d, as in "100/m"`},
+		{"a rate of nothing", task("rate_limit: 0/m"), `weir.yaml:3:46: W121 tasks.t.rate_limit: task "t": rate "0/m": count "0" is below 1: to let nothing start, use "weir limits pause", or an entry under "limits" with a limit of 0 and a per`},
+		{"a rate of odd seconds", limit("rate: 10/1500ms"), `weir.yaml:3:13: W121 limits.l.rate: limit "l": rate "10/1500ms": unknown period "1500ms": use an entry under "limits" with a limit of 10 and a per of 1500ms`},
 		{"a negative limit", limit("limit: -1, per: 60"), `weir.yaml:3:14: W153 limits.l.limit: limit "-1": use a whole number from 0 to 1000000000, in plain digits`},
 		{"a limit with a fraction", limit("limit: 1.5, per: 60"), `weir.yaml:3:14: W153 limits.l.limit: limit "1.5": use a whole number from 0 to 1000000000, in plain digits`},
-		{"a period below a second", limit("limit: 1, per: 999ms"), `weir.yaml:3:22: W152 limits.l.per: limit "l": per "999ms": use whole seconds, as in 60, or a time of 1s to 366 days, as in 90s or 1h`},
-		{"a period of nothing", limit("limit: 1, per: 0"), `weir.yaml:3:22: W152 limits.l.per: limit "l": per "0": use whole seconds, as in 60, or a time of 1s to 366 days, as in 90s or 1h`},
-		{"seconds with a fraction", limit("limit: 1, per: 1.5"), `weir.yaml:3:22: W152 limits.l.per: limit "l": per "1.5": use whole seconds, as in 60, or a time of 1s to 366 days, as in 90s or 1h`},
-		{"a period that is no time", limit("limit: 1, per: minute"), `weir.yaml:3:22: W152 limits.l.per: limit "l": per "minute": use whole seconds, as in 60, or a time of 1s to 366 days, as in 90s or 1h`},
-		{"a period that is too long", limit("limit: 1, per: 31622401"), `weir.yaml:3:22: W152 limits.l.per: limit "l": per "31622401": use whole seconds, as in 60, or a time of 1s to 366 days, as in 90s or 1h`},
+		{"a period below a second", limit("limit: 1, per: 999ms"), `weir.yaml:3:22: W152 limits.l.per: limit "l": per "999ms": use whole seconds, as in 60, or a time of 1s to 366 days, as in 90s, 1h or 1d`},
+		{"a period of nothing", limit("limit: 1, per: 0"), `weir.yaml:3:22: W152 limits.l.per: limit "l": per "0": use whole seconds, as in 60, or a time of 1s to 366 days, as in 90s, 1h or 1d`},
+		{"seconds with a fraction", limit("limit: 1, per: 1.5"), `weir.yaml:3:22: W152 limits.l.per: limit "l": per "1.5": use whole seconds, as in 60, or a time of 1s to 366 days, as in 90s, 1h or 1d`},
+		{"a period that is no time", limit("limit: 1, per: minute"), `weir.yaml:3:22: W152 limits.l.per: limit "l": per "minute": use whole seconds, as in 60, or a time of 1s to 366 days, as in 90s, 1h or 1d`},
+		{"a period that is too long", limit("limit: 1, per: 31622401"), `weir.yaml:3:22: W152 limits.l.per: limit "l": per "31622401": use whole seconds, as in 60, or a time of 1s to 366 days, as in 90s, 1h or 1d`},
+		{"days that are too many", limit("limit: 1, per: 367d"), `weir.yaml:3:22: W152 limits.l.per: limit "l": per "367d": use whole seconds, as in 60, or a time of 1s to 366 days, as in 90s, 1h or 1d`},
+		{"days that are none", limit("limit: 1, per: d"), `weir.yaml:3:22: W152 limits.l.per: limit "l": per "d": use whole seconds, as in 60, or a time of 1s to 366 days, as in 90s, 1h or 1d`},
 		{"a limit without its period", limit("limit: 1"), `weir.yaml:3:7: W114 limits.l: limit "l": a limit without its period: add one, as in rate: 100/m, or limit: 100 with per: 60`},
 		{"a period without its limit", limit("per: 60"), `weir.yaml:3:3: W114 limits.l: limit "l": a period without its limit: add one, as in rate: 100/m, or limit: 100 with per: 60`},
 		{"both forms", limit("rate: 1/s, limit: 1, per: 60"), `weir.yaml:3:3: W153 limits.l: limit "l": a rate, and a limit or a period beside it: keep one form, as in rate: 100/m, or limit: 100 with per: 60`},

@@ -72,18 +72,22 @@ const limitColumns = `name, rate_count, rate_period, burst, level, remainder, st
 
 // Rows are inserted in the order in which looks lock them, by bytes. A new limit
 // starts full. An old one keeps what it has; a new rate reaches
-// it at the next look, which first credits the time at the old one.
+// it at the next look, which first credits the time at the old one. A row that is as
+// declared is left out before the insert: that would wait for the row's lock, whatever
+// its where says.
 var declareLimitsSQL = &statement{
 	postgres: `
 insert into weir_limits (name, rate_count, rate_period, burst, level, remainder, stamp, covers)
 select r.name, r.count, r.period, r.burst, r.capacity, 0, coalesce($2::bigint, ` + pgNow + `), r.covers
 from json_to_recordset($1::json) as r(name text, count bigint, period bigint, burst bigint, capacity bigint, covers text)
+where not exists (select 1 from weir_limits l where l.name = r.name and l.key = '' and l.covers = r.covers)
 order by r.name collate "C"
 on conflict (name, key) do update set covers = excluded.covers where weir_limits.covers <> excluded.covers`,
 	sqlite: `
 insert into weir_limits (name, rate_count, rate_period, burst, level, remainder, stamp, covers)
 select r.value ->> 'name', r.value ->> 'count', r.value ->> 'period', r.value ->> 'burst', r.value ->> 'capacity', 0, $2, r.value ->> 'covers'
-from json_each($1) r where true
+from json_each($1) r
+where not exists (select 1 from weir_limits l where l.name = r.value ->> 'name' and l.key = '' and l.covers = r.value ->> 'covers')
 order by 1
 on conflict (name, key) do update set covers = excluded.covers where weir_limits.covers <> excluded.covers`,
 }

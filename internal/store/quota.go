@@ -19,25 +19,34 @@ type DeclaredQuota struct {
 }
 
 // What was declared last is kept for people: each process enforces its own. A new
-// row has no window; the first start opens one.
+// row has no window; the first start opens one. A row that says it already is left
+// out before the insert: that would wait for the row's lock, whatever its where says.
 var declareQuotasSQL = &statement{
 	postgres: `
 insert into weir_limits (name, rate_count, rate_period, burst, level, remainder, stamp, covers)
 select r.name, r.count, r.period, 0, r.count, 0, coalesce($2::bigint, ` + pgNow + `), r.covers
 from json_to_recordset($1::json) as r(name text, count bigint, period bigint, covers text)
+where not exists (
+    select 1 from weir_limits l
+    where l.name = r.name and l.key = '' and (l.rate_count, l.rate_period, l.covers) = (r.count, r.period, r.covers))
 order by r.name collate "C"
 on conflict (name, key) do update set rate_count = excluded.rate_count, rate_period = excluded.rate_period, covers = excluded.covers
 where (weir_limits.rate_count, weir_limits.rate_period, weir_limits.covers) is distinct from (excluded.rate_count, excluded.rate_period, excluded.covers)`,
 	sqlite: `
 insert into weir_limits (name, rate_count, rate_period, burst, level, remainder, stamp, covers)
 select r.value ->> 'name', r.value ->> 'count', r.value ->> 'period', 0, r.value ->> 'count', 0, $2, r.value ->> 'covers'
-from json_each($1) r where true
+from json_each($1) r
+where not exists (
+    select 1 from weir_limits l
+    where l.name = r.value ->> 'name' and l.key = ''
+      and (l.rate_count, l.rate_period, l.covers) = (r.value ->> 'count', r.value ->> 'period', r.value ->> 'covers'))
 order by 1
 on conflict (name, key) do update set rate_count = excluded.rate_count, rate_period = excluded.rate_period, covers = excluded.covers
 where (weir_limits.rate_count, weir_limits.rate_period, weir_limits.covers) is not (excluded.rate_count, excluded.rate_period, excluded.covers)`,
 }
 
-// DeclareQuotas makes sure that each limit has its row.
+// DeclareQuotas makes sure that each limit has its row. One that is as declared is
+// not written to; another that a session keeps locked is ErrLocked. PostgreSQL.
 func (s *Store) DeclareQuotas(ctx context.Context, quotas []DeclaredQuota) error {
 	if len(quotas) == 0 {
 		return nil
@@ -52,7 +61,7 @@ func (s *Store) DeclareQuotas(ctx context.Context, quotas []DeclaredQuota) error
 			Name: q.Name, Count: q.Quota.Count * bucket.Token, Period: q.Quota.Period.Microseconds(), Covers: string(covers),
 		})
 	}
-	err := s.write(ctx, func(t *tx) error {
+	err := s.declare(ctx, func(t *tx) error {
 		_, err := s.execJSON(ctx, t, declareQuotasSQL, rows, s.given())
 		return err
 	})

@@ -32,9 +32,10 @@ on conflict (name) do update set queue = excluded.queue, max_retries = excluded.
 }
 
 // Register stores what a process runs: its tasks, and its limits' rows where
-// they are new.
+// they are new or cover something else. A row to be written that a session keeps
+// locked is ErrLocked. PostgreSQL.
 func (s *Store) Register(ctx context.Context, tasks []Task, limits []Declared) error {
-	err := s.write(ctx, func(t *tx) error {
+	err := s.declare(ctx, func(t *tx) error {
 		if len(tasks) > 0 {
 			if _, err := s.execJSON(ctx, t, registerTasksSQL, tasks, s.given()); err != nil {
 				return err

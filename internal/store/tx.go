@@ -71,7 +71,8 @@ const (
 )
 
 // ErrLocked is returned by a turn that waited for a row which somebody else
-// has had locked for three seconds: one with SkipLocked goes round it. PostgreSQL.
+// has had locked for three seconds: one with SkipLocked goes round it. So it is by
+// what a process writes when it starts. PostgreSQL.
 var ErrLocked = errors.New("a row is locked by another session")
 
 // purpose is what a transaction is for.
@@ -84,6 +85,7 @@ type purpose struct {
 var (
 	ordinary = purpose{begin: beginPostgres}
 	guarded  = purpose{begin: beginPostgresGuarded}
+	starting = purpose{begin: beginPostgres + `; set local lock_timeout = '3s'`}
 	turning  = purpose{begin: beginPostgresTurn, engine: true}
 	renewing = purpose{begin: beginPostgresTurn, engine: true, first: true}
 )
@@ -99,6 +101,16 @@ const lastConnection = 3
 // outside the transaction but what it overwrites.
 func (s *Store) write(ctx context.Context, do func(*tx) error) error {
 	return s.writeFor(ctx, ordinary, do)
+}
+
+// declare is write for what a process that starts says of itself. It waits for a
+// locked row as long as a turn does, and says what to do.
+func (s *Store) declare(ctx context.Context, do func(*tx) error) error {
+	err := s.writeFor(ctx, starting, do)
+	if errors.Is(err, ErrLocked) {
+		err = fmt.Errorf("%w: find that session in pg_stat_activity, end its transaction, and start again", err)
+	}
+	return err
 }
 
 func (s *Store) writeFor(ctx context.Context, why purpose, do func(*tx) error) error {
@@ -304,10 +316,14 @@ func unfit(err error) bool {
 	return false
 }
 
-// mended says what to do where SQLite's file cannot be written to. It goes on
-// as soon as that is done.
+// mended says what to do where the database cannot be written to. It goes on as
+// soon as that is done.
 func (s *Store) mended(err error) error {
 	var mend string
+	if demoted(err) {
+		mend = "name the primary in the DSN, or see why its operator has made this server, database or role read-only"
+		return fmt.Errorf("%w: %s", err, mend)
+	}
 	switch code, _ := sqliteCode(err); code & 0xff {
 	case sqliteFull:
 		mend = "make room on the disk of " + s.target.path

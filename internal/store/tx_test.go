@@ -336,9 +336,11 @@ func TestWritesGoRoundAServerThatIsThePrimaryNoLonger(t *testing.T) {
 	before := made.Load()
 	_, err := s.Insert(t.Context(), newJobs("a", 1))
 	require.ErrorContains(t, err, "read-only transaction")
+	require.ErrorContains(t, err, ": name the primary in the DSN, or see why its operator has made this server, database or role read-only")
 	_, err = s.Turn(t.Context(), store.TurnRequest{Lease: lease, Limits: []store.Declared{declared(t, "task:a", "9/s")}, Admit: &admission{}})
 	require.ErrorContains(t, err, "read-only transaction")
 	require.LessOrEqual(t, made.Load()-before, int64(6))
+	require.ErrorContains(t, s.Join(t.Context(), store.Process{ID: newID()}, store.TokenBucket, time.Second), ": name the primary in the DSN")
 
 	fill(t, s, conns)
 	demoted.Store(false)

@@ -162,16 +162,28 @@ func (s *Store) CountWindows(ctx context.Context, windows []WindowID) (landed []
 	return landed, nil
 }
 
-// ProbeWindow tells whether a start could be counted in a window: it counts none,
-// and does not wait for a row that somebody has locked.
+// ProbeWindow tells whether a start can be counted in a window. It counts one and
+// takes it back, as one transaction: to write nothing new would land also where a
+// trigger or a constraint refuses what a count writes. It does not wait for a row that
+// somebody has locked.
 func (s *Store) ProbeWindow(ctx context.Context, w WindowID) (landed bool, err error) {
 	err = s.writeFor(ctx, turning, func(t *tx) error {
-		names, err := s.countWindows(ctx, t, countWindowsSQL.skip, []WindowID{w}, 0)
-		landed = len(names) == 1
-		return err
+		for _, starts := range []int64{1, -1} {
+			names, err := s.countWindows(ctx, t, countWindowsSQL.skip, []WindowID{w}, starts)
+			if err != nil {
+				return err
+			}
+			if landed = len(names) == 1; !landed && starts < 0 {
+				return errors.New("what was counted cannot be taken back")
+			}
+			if !landed {
+				return nil
+			}
+		}
+		return nil
 	})
 	if err != nil {
-		return false, fmt.Errorf("count nothing under limit %q: %w", w.Name, err)
+		return false, fmt.Errorf("try a count under limit %q: %w", w.Name, err)
 	}
 	return landed, nil
 }
