@@ -3,7 +3,6 @@ package scheduler_test
 import (
 	"bytes"
 	"log/slog"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -81,7 +80,9 @@ func TestAWindowLetsItsCountStartAndTheNextOneAgain(t *testing.T) {
 		r.at(119 * time.Second)
 		require.Equal(t, 6, r.count())
 		r.at(120 * time.Second)
-		require.Equal(t, numbered(8), slices.Concat(r.started(0), r.started(60*time.Second), r.started(120*time.Second)))
+		require.ElementsMatch(t, numbered(3), r.started(0)) // handlers begin in any order
+		require.ElementsMatch(t, numbered(6)[3:], r.started(60*time.Second))
+		require.ElementsMatch(t, numbered(8)[6:], r.started(120*time.Second))
 		require.EqualValues(t, 8, r.s.Stats().Admissions)
 		require.EqualValues(t, 3, r.s.Stats().Rolls)
 		require.EqualValues(t, 8, r.limit("task:a").Started)
