@@ -30,6 +30,7 @@ type look struct {
 	shared []budget    // that several of them share
 	rounds int         // of reading
 
+	kept     int       // slots left free for a job that may start a moment later: one at most
 	direct   int       // jobs that were started in a slot; those after them, ahead
 	deferred int       // jobs whose deferral was written
 	unjudged []outcome // whose breakers' rows could not be read
@@ -128,12 +129,11 @@ func (k *look) Decide(read [][]store.Candidate) store.Plan {
 	var plan store.Plan
 	rule := k.rule()
 	slots, ahead, waiting := k.slots, k.ahead, k.waiting
-	kept := false // a slot, for a job that may start a moment later
-	k.direct = 0
+	k.direct, k.kept = 0, 0
 	for _, c := range k.inOrder(read) {
 		slots, waiting = leave(slots, waiting, c.Candidate)
 		line := c.line
-		if slots == 0 && (ahead == 0 || kept) {
+		if slots == 0 && (ahead == 0 || k.kept > 0) {
 			break
 		}
 		if slots == 0 {
@@ -160,11 +160,11 @@ func (k *look) Decide(read [][]store.Candidate) store.Plan {
 		if !rule.allows(line) {
 			continue
 		}
-		if starts && line.more() {
+		if starts && line.more() && k.room(line, 1) > 0 {
 			break // nobody overtakes what was not read and may start as well
 		}
-		if !starts && !kept {
-			kept = true
+		if !starts && k.kept == 0 {
+			k.kept = 1
 			slots--
 		}
 	}

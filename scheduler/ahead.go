@@ -193,7 +193,7 @@ func (s *Scheduler) share(now time.Time) {
 	wanted := s.ahead.len() > 0 && s.wanted(now)
 	s.ahead.setYield(wanted)
 	if !wanted {
-		s.handOut()
+		s.handOut(0)
 	}
 }
 
@@ -206,8 +206,8 @@ func (s *Scheduler) wanted(now time.Time) bool {
 	return false
 }
 
-func (s *Scheduler) handOut() {
-	for _, j := range s.ahead.take(s.config.concurrency - s.running) {
+func (s *Scheduler) handOut(kept int) {
+	for _, j := range s.ahead.take(max(s.config.concurrency-s.running-kept, 0)) {
 		s.hand(j)
 	}
 }

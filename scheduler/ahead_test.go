@@ -1,9 +1,13 @@
 package scheduler_test
 
 import (
+	"context"
+	"runtime"
+	"slices"
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/weirq/weir/queue"
@@ -56,6 +60,86 @@ func TestJobsThatWereClaimedAheadRunInTheirOrderWithoutALook(t *testing.T) {
 			require.Equal(t, 1, j.Attempt)
 		}
 	}, scheduler.Concurrency(1))
+}
+
+// The goroutine of a handler goes on to the next job, or another does, however the
+// handler ends.
+func TestTheNextJobHasTheSlotHoweverAHandlerEnds(t *testing.T) {
+	for name, end := range map[string]func() error{
+		"it returns an error": func() error { return errAlways },
+		"it panics":           func() error { panic("boom") },
+		"its goroutine ends":  func() error { runtime.Goexit(); return nil },
+		"it panics while its goroutine ends": func() error {
+			defer func() { panic("while it ends") }()
+			runtime.Goexit()
+			return nil
+		},
+		"its error's text ends the goroutine": func() error { return endingError{} },
+	} {
+		t.Run(name, func(t *testing.T) {
+			each(t, func(t *testing.T, r *rig) {
+				begun, goOn := make(chan struct{}), make(chan struct{})
+				require.NoError(t, scheduler.Register(r.s, queue.Task[string]("odd"), func(context.Context, *queue.Job[string]) error {
+					close(begun)
+					<-goOn
+					return end()
+				}, scheduler.MaxRetries(0)))
+				_, _ = crowd(t, r, nil)
+				r.meddle(`delete from weir_jobs where task = 'stuck'`)
+				r.enqueue("odd", []string{"x"}, queue.Priority(100))
+				done := r.aside()
+				<-begun
+				r.claimedAhead(6)
+				close(goOn)
+				require.NoError(t, <-done)
+				require.Equal(t, []string{"a", "b", "c", "d", "e"}, r.after())
+				require.Len(t, r.letters(), 1)
+			}, scheduler.Concurrency(1))
+		})
+	}
+}
+
+// Under fixed windows a slot is left for the second job that limits cover: what was
+// claimed ahead does not take it, where it comes later.
+func TestASlotThatIsKeptForALimitedJobIsNotHandedOut(t *testing.T) {
+	eachWindow(t, func(t *testing.T, r *rig) {
+		s := r.stuck("stuck")
+		hold := make(chan struct{})
+		r.task("quick", func(job *queue.Job[string]) error {
+			if job.Args == "a" {
+				<-hold
+			}
+			return nil
+		})
+		r.task("limited", func(job *queue.Job[string]) error {
+			if job.Args == "L1" {
+				<-hold
+			}
+			return nil
+		}, scheduler.RateLimit("100/h"))
+		r.enqueue("quick", numbered(10))
+		r.drain()
+		r.enqueue("stuck", numbered(8), queue.Priority(100))
+		r.enqueue("quick", []string{"a", "b", "c", "d"})
+		ended := r.aside()
+		for range 8 {
+			<-s.begun
+		}
+		r.claimedAhead(12)
+		r.faults.Before(grant, 1, func() {
+			s.answer <- nil
+			s.answer <- nil
+			assert.Eventually(t, func() bool { return r.s.Delivered() == 2 }, time.Minute, time.Millisecond)
+		})
+		r.enqueue("limited", []string{"L1", "L2", "L3"}, queue.Priority(50))
+		r.enqueue("quick", []string{"e"})
+		require.Eventually(t, func() bool { return slices.Contains(r.after(), "L3") }, time.Minute, time.Millisecond)
+		close(hold)
+		for range 6 {
+			s.answer <- nil
+		}
+		require.NoError(t, <-ended)
+	}, scheduler.Concurrency(8))
 }
 
 func TestWhatMayNotWaitInAProcessIsNotClaimedAhead(t *testing.T) {

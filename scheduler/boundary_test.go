@@ -112,7 +112,7 @@ func newWalk(t *testing.T, db storetest.Database) *walk {
 	t.Helper()
 	w := &walk{rig: newRig(t, db, clock.NewFake(epoch), scheduler.Concurrency(20)), t: t, steps: everything}
 	w.s.SetLease(walkLease)
-	w.s.RecordAll()
+	w.s.WriteAllBeside()
 	return w
 }
 

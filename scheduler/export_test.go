@@ -21,9 +21,9 @@ func (s *Scheduler) SetLease(d time.Duration) { s.config.lease = d }
 // SetPatience sets for how long a stop waits for a database that does not answer.
 func (s *Scheduler) SetPatience(d time.Duration) { s.patience = d }
 
-// RecordAll has every result that may be written beside the loop written so,
+// WriteAllBeside has every result that may be written beside the loop written so,
 // however few there are.
-func (s *Scheduler) RecordAll() { s.recordLeast = 1 }
+func (s *Scheduler) WriteAllBeside() { s.besideLeast = 1 }
 
 // Yields tells whether the loop decides who has the next free slot.
 func (s *Scheduler) Yields() bool {

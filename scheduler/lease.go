@@ -13,9 +13,10 @@ import (
 type heldJob struct {
 	row        store.Job
 	cancel     context.CancelCauseFunc
-	run        func() *heldJob // the attempt, in a slot, which the one returned is to have next
-	since      time.Time       // when it was granted
-	leaseUntil atomic.Int64    // on this process's clock; microseconds since 1970
+	run        func()       // the attempt, in a slot
+	next       *heldJob     // what has the slot after it
+	since      time.Time    // when it was granted
+	leaseUntil atomic.Int64 // on this process's clock; microseconds since 1970
 	lost       atomic.Bool
 	reported   atomic.Bool // its handler has ended; the result may not be written yet
 }
@@ -108,16 +109,18 @@ func (s *Scheduler) renew(ctx context.Context) bool {
 	if err != nil && ctx.Err() == nil && s.renewals.due(s.clock.Now(), tellRenewals) {
 		s.log.Error("lease_renewal_failed", "jobs", len(jobs), "error", err)
 	}
+	again := false
 	for _, j := range jobs {
 		left, ours := kept[j.key()]
 		switch {
 		case ours:
 			j.leaseUntil.Store(asked.UnixMicro() + left)
+			again = again || j.lapsed(s.clock.Now()) // it was long under way
 		case err == nil || j.lapsed(s.clock.Now()):
 			s.loseLease(j)
 		}
 	}
-	return err == nil
+	return err == nil && !again
 }
 
 // loseLease cancels a handler whose job is no longer this process's. One that

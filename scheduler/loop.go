@@ -58,7 +58,7 @@ func (s *Scheduler) drain(ctx context.Context) error {
 		case s.trouble.err != nil:
 			return s.giveUp()
 		case busy:
-		case s.running > 0 || s.recording != nil:
+		case s.running > 0 || s.writing != nil:
 			s.sleep(ctx, time.Time{})
 		default:
 			return s.ticks.giveUp()
@@ -81,13 +81,15 @@ func (s *Scheduler) step(ctx context.Context, starting bool) bool {
 			return false
 		}
 		if starting {
-			s.handOut()
+			s.handOut(0)
 		} else {
 			s.recall(all)
 		}
 	}
 	if due(s.blocked.retryAt, now) {
-		s.results = append(s.results, s.blocked.results...)
+		for _, r := range s.blocked.results {
+			s.toWrite(r)
+		}
 		s.blocked.results, s.blocked.retryAt = nil, time.Time{}
 	}
 	// Leases are taken back only by what was just read of the clock.
@@ -99,7 +101,7 @@ func (s *Scheduler) step(ctx context.Context, starting bool) bool {
 	}
 	fired := starting && s.fire(ctx)
 	if starting {
-		s.recordBeside(ctx)
+		s.writeBeside(ctx)
 		s.share(now)
 		defer func() { s.share(s.clock.Now()) }()
 	}
@@ -126,7 +128,7 @@ func due(at, now time.Time) bool { return !at.IsZero() && !now.Before(at) }
 
 // collect takes what handlers and producers delivered.
 func (s *Scheduler) collect() {
-	results, news := s.mail.collect()
+	results, news, written := s.mail.collect()
 	s.finished.add(s.clock.Now(), len(results))
 	for _, r := range results {
 		if !r.Kept {
@@ -134,8 +136,8 @@ func (s *Scheduler) collect() {
 		}
 		s.toWrite(r)
 	}
-	if rec := s.mail.takeRecord(); rec != nil {
-		s.recorded(rec)
+	if written != nil {
+		s.returned(written)
 	}
 	s.counters.running.Store(int64(s.running))
 	s.unblock(results)
@@ -284,7 +286,7 @@ func (s *Scheduler) turn(ctx context.Context, k *look, sweep bool) error {
 		}
 		s.doubtful = doubtful{claim: req.Claim, look: k, began: began}
 		err = errors.Join(err, s.resolve(ctx))
-		s.handOut()
+		s.handOut(0)
 		return err
 	}
 	if err != nil {
@@ -324,7 +326,7 @@ func (s *Scheduler) begun(k *look, jobs []*heldJob) {
 		s.hand(j)
 	}
 	s.ahead.add(jobs[direct:])
-	s.handOut()
+	s.handOut(k.kept)
 }
 
 // tellOthers wakes the schedulers that may wait for a place behind a cap.

@@ -12,7 +12,7 @@ type mail struct {
 	mu      sync.Mutex
 	results []store.Result
 	news    store.News
-	record  *record
+	beside  *beside
 	bell    chan struct{} // holds one ring: something is there
 }
 
@@ -35,20 +35,12 @@ func (m *mail) report(r store.Result) {
 	m.ring()
 }
 
-// recorded delivers what came of results that were written beside the loop.
-func (m *mail) recorded(rec *record) {
+// written delivers what came of results that were written beside the loop.
+func (m *mail) written(b *beside) {
 	m.mu.Lock()
-	m.record = rec
+	m.beside = b
 	m.mu.Unlock()
 	m.ring()
-}
-
-func (m *mail) takeRecord() *record {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	rec := m.record
-	m.record = nil
-	return rec
 }
 
 // arrive delivers news of a commit.
@@ -67,9 +59,10 @@ func (m *mail) tells(such func(store.Line) bool) bool {
 }
 
 // collect empties the box.
-func (m *mail) collect() (results []store.Result, news store.Wake) {
+func (m *mail) collect() (results []store.Result, news store.Wake, written *beside) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	results, m.results = m.results, nil
-	return results, m.news.Take()
+	written, m.beside = m.beside, nil
+	return results, m.news.Take(), written
 }

@@ -71,7 +71,7 @@ delete from weir_limits; delete from weir_queues; delete from weir_gates`)
 	for _, r := range []*rig{o.rig, o.other} {
 		r.again(scheduler.Lease(5 * time.Second))
 		if r == o.other {
-			r.s.RecordAll()
+			r.s.WriteAllBeside()
 		}
 		for task, opts := range map[string][]scheduler.TaskOption{
 			"slow":  {scheduler.RateLimit("2/s")},

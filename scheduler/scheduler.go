@@ -44,30 +44,31 @@ type Scheduler struct {
 	serving bool
 
 	// What follows belongs to the goroutine that runs the loop.
-	lines     map[store.Line]*line
-	running   int                // jobs started here that have not reported
-	latest    map[int64]*heldJob // the last start of each job here whose end is not written
-	results   []store.Result     // reported, not yet written
-	recording context.CancelFunc // of what is written beside the loop; nil: nothing is
-	dueAt     time.Time          // the next scheduled job, or the zero time
-	leaseAt   time.Time          // the next lease to run out, or the zero time
-	expiryAt  time.Time          // the next job to expire, or the zero time
-	surveyAt  time.Time          // when to look around again
-	ticks     ticks
-	aside     bool // the last look left a flood out
-	gaveWay   bool // the last look at a flood left it out for what had just come
-	shedLog   shedLog
-	trouble   trouble
-	spell     atomic.Pointer[store.Spell] // the last trouble, for those who ask how this process does
-	doubtful  doubtful
-	blocked   blocked
-	pulse     pulse
-	paused    map[string]struct{} // queues, as of the last survey
+	lines    map[store.Line]*line
+	running  int                // jobs started here that have not reported
+	latest   map[int64]*heldJob // the last start of each job here whose end is not written
+	results  []store.Result     // reported, not yet written
+	writing  context.CancelFunc // of what is written beside the loop; nil: nothing is
+	besideAt time.Time          // not before
+	dueAt    time.Time          // the next scheduled job, or the zero time
+	leaseAt  time.Time          // the next lease to run out, or the zero time
+	expiryAt time.Time          // the next job to expire, or the zero time
+	surveyAt time.Time          // when to look around again
+	ticks    ticks
+	aside    bool // the last look left a flood out
+	gaveWay  bool // the last look at a flood left it out for what had just come
+	shedLog  shedLog
+	trouble  trouble
+	spell    atomic.Pointer[store.Spell] // the last trouble, for those who ask how this process does
+	doubtful doubtful
+	blocked  blocked
+	pulse    pulse
+	paused   map[string]struct{} // queues, as of the last survey
 
 	joinAt      time.Time     // when this process is to say again that it runs jobs
 	forgetAt    time.Time     // when it forgets others that are gone
 	patience    time.Duration // with a database that does not answer, in a stop
-	recordLeast int           // results that are written beside the loop
+	besideLeast int           // results that are worth to be written beside the loop
 	quit        func(error)   // ends the run, and is what it returns
 
 	mail        mail
@@ -95,7 +96,7 @@ func New(client *queue.Client, opts ...Option) (*Scheduler, error) {
 		store: client.Store(), prepare: client.Prepare, process: newProcess(),
 		tasks: map[string]*task{}, schedules: map[string]*schedule{},
 		lines: map[store.Line]*line{}, latest: map[int64]*heldJob{}, patience: abandonAfter,
-		recordLeast: recordLeast,
+		besideLeast: besideLeast,
 	}
 	s.clock = s.store.Clock()
 	s.mail.init()

@@ -19,8 +19,9 @@ const abandonAfter = 8 * time.Second
 func (s *Scheduler) giveUp() error {
 	s.recall(all)
 	s.held.cancelAll(errStopped)
-	s.work.Wait()
 	err := s.trouble.err
+	s.stopWriting()
+	s.work.Wait()
 	s.trouble = trouble{}
 	return err
 }
@@ -42,7 +43,7 @@ func (s *Scheduler) stop(ctx context.Context, patient bool) error {
 		if s.trouble.err != nil && !patient {
 			return s.giveUp()
 		}
-		if s.running == 0 && len(s.results)+len(s.blocked.results) == 0 && s.recording == nil && s.doubtful.claim == 0 {
+		if s.running == 0 && len(s.results)+len(s.blocked.results) == 0 && s.writing == nil && s.doubtful.claim == 0 {
 			s.work.Wait()
 			s.shedLog.flush(s.log, s.clock.Now(), true)
 			return nil
@@ -81,10 +82,10 @@ func (s *Scheduler) lastStep(ctx context.Context) bool {
 
 // abandon gives back the jobs of handlers that do not return.
 func (s *Scheduler) abandon(ctx context.Context) error {
+	s.collect()
+	s.stopWriting()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.patience)
 	defer cancel()
-	s.collect()
-	s.stopRecording()
 	var doubt error
 	if s.doubtful.claim != 0 {
 		if doubt = s.resolve(ctx); doubt == nil {
@@ -102,7 +103,10 @@ func (s *Scheduler) abandon(ctx context.Context) error {
 	if len(results) == 0 {
 		return doubt
 	}
-	_, err := s.store.Turn(ctx, store.TurnRequest{Results: results})
+	out, err := s.store.Turn(ctx, store.TurnRequest{Results: results, SkipLocked: true})
+	if err == nil && len(out.Postponed) > 0 {
+		err = fmt.Errorf("%d of them: %w", len(out.Postponed), store.ErrLocked)
+	}
 	if err != nil {
 		return errors.Join(doubt, fmt.Errorf("stop: results not written: %d, jobs not given back: %d; their leases run out: %w", unwritten, len(left), err))
 	}

@@ -34,6 +34,10 @@ type ownLimit struct {
 // timeout fails the attempt: the job is tried again after its back-off, up to
 // its max_retries, and then becomes a dead letter. Jobs run at least once: a
 // handler may see a job again whose process died before it could report.
+//
+// Handlers follow one another on a goroutine: what is bound to it or its thread,
+// as by runtime.LockOSThread, is to be undone before a handler returns, or done on
+// a goroutine of its own.
 func Register[Args any](s *Scheduler, name queue.Task[Args], handler func(context.Context, *queue.Job[Args]) error, opts ...TaskOption) error {
 	if s == nil || s.store == nil {
 		return fmt.Errorf("task %q: %w", string(name), errNotMade)

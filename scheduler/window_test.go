@@ -149,7 +149,7 @@ func TestCapsComeBeforeLimits(t *testing.T) {
 	started, k, _ := decide(t, 10, nil,
 		asked{task: "capped", cap: 1, limits: []*limit{l}, jobs: jobs(0, 1, 5)},
 		asked{task: "free", jobs: jobs(1, 10, 2)})
-	require.Equal(t, []int64{1}, started, "the line may have more, and nobody overtakes")
+	require.Equal(t, []int64{1, 10, 11}, started, "its cap is used up: none of its line may start, and nobody waits behind it")
 	require.EqualValues(t, 1, k.windows.views[l].Count)
 	started, _, _ = decide(t, 0, nil, asked{task: "a", limits: []*limit{l}, jobs: jobs(0, 1, 5)})
 	require.Empty(t, started)

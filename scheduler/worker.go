@@ -29,14 +29,20 @@ var ErrTimeout = errors.New("timed out")
 func (s *Scheduler) hand(j *heldJob) {
 	s.running++
 	s.counters.running.Store(int64(s.running))
-	s.work.Go(func() { occupy(j) })
+	s.work.Go(func() { s.occupy(j) })
 }
 
 // occupy runs a job, and whatever follows it in its slot: on one goroutine, whose
-// stack has grown by then to what handlers need.
-func occupy(j *heldJob) {
+// stack has grown by then to what handlers need, unless a handler ends it.
+func (s *Scheduler) occupy(j *heldJob) {
+	defer func() {
+		if j != nil && j.next != nil {
+			s.work.Go(func() { s.occupy(j.next) })
+		}
+	}()
 	for j != nil {
-		j = j.run()
+		j.run()
+		j = j.next
 	}
 }
 
@@ -58,7 +64,7 @@ func (s *Scheduler) hold(jobs []store.Job, at time.Time) []*heldJob {
 		ctx, cancel := context.WithCancelCause(context.Background())
 		j := &heldJob{row: row, cancel: cancel, since: at}
 		j.leaseUntil.Store(until.UnixMicro())
-		j.run = func() *heldJob { return s.handle(ctx, j) }
+		j.run = func() { s.handle(ctx, j) }
 		if old, ok := s.latest[row.ID]; ok {
 			s.loseLease(old)
 			s.held.remove(old.key())
@@ -73,38 +79,32 @@ func (s *Scheduler) hold(jobs []store.Job, at time.Time) []*heldJob {
 // handle runs one attempt and reports its end, whatever the handler and the
 // error that it returns do: return, panic, or end the goroutine. Its slot goes to
 // the next job, one that was claimed ahead, if there is one.
-func (s *Scheduler) handle(ctx context.Context, j *heldJob) (next *heldJob) {
+func (s *Scheduler) handle(ctx context.Context, j *heldJob) {
 	err := errGoexit
 	var r store.Result
-	returned, settled := false, false
+	settled := false
 	defer func() {
 		if !settled { // a method of the error ended the goroutine
 			r = s.settle(ctx, j.row, errGoexit)
 		}
 		j.reported.Store(true)
 		j.cancel(context.Canceled)
-		next = s.ahead.next()
-		r.Kept = next != nil
+		j.next = s.ahead.next()
+		r.Kept = j.next != nil
 		s.mail.report(r)
-		if next != nil && !(returned && settled) { // this goroutine ends
-			follow := next
-			s.work.Go(func() { occupy(follow) })
-		}
 	}()
 	defer func() {
 		if p := recover(); p != nil {
-			err, returned = fmt.Errorf("panic: %v\n%s", p, panicked(string(debug.Stack()))), true
+			err = fmt.Errorf("panic: %v\n%s", p, panicked(string(debug.Stack())))
 		}
 		r = s.settle(ctx, j.row, err)
 		settled = true
 	}()
 	if j.lost.Load() || j.lapsed(s.clock.Now()) {
-		err, returned = errNotHandedOver, true
-		return nil
+		err = errNotHandedOver
+		return
 	}
 	err = s.attempt(ctx, j.row)
-	returned = true
-	return nil
 }
 
 // panicked cuts a stack, taken while a panic is under way, to begin with the
@@ -305,13 +305,13 @@ func firstLine(text string) string {
 
 // count sums up written results, and logs what failed.
 func (s *Scheduler) count(results, refused []store.Result) {
-	late := make(map[int64]struct{}, len(refused))
+	late := make(map[store.Held]struct{}, len(refused))
 	for _, r := range refused {
-		late[r.ID] = struct{}{}
+		late[store.Held{ID: r.ID, Claim: r.Claim}] = struct{}{}
 		s.tellRefused(r)
 	}
 	for _, r := range results {
-		if _, refused := late[r.ID]; refused {
+		if _, refused := late[store.Held{ID: r.ID, Claim: r.Claim}]; refused {
 			continue
 		}
 		switch r.Outcome {

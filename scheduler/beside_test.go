@@ -15,18 +15,18 @@ import (
 	"github.com/weirq/weir/scheduler"
 )
 
-// recording is a scheduler on PostgreSQL that writes what it can beside its loop.
-func recording(t *testing.T, opts ...scheduler.Option) *rig {
+// writesBeside is a scheduler on PostgreSQL that writes what it can beside its loop.
+func writesBeside(t *testing.T, opts ...scheduler.Option) *rig {
 	t.Helper()
 	t.Parallel()
 	r := newRig(t, storetest.Postgres(t), clock.NewFake(epoch), opts...)
-	r.s.RecordAll()
+	r.s.WriteAllBeside()
 	return r
 }
 
 // While what has completed cannot be written, the loop goes on to claim.
 func TestCompletedJobsAreWrittenBesideTheNextClaim(t *testing.T) {
-	r := recording(t)
+	r := writesBeside(t)
 	began := make(chan string, 1)
 	r.task("a", nil)
 	r.task("b", func(job *queue.Job[string]) error { began <- job.ID; return nil })
@@ -50,7 +50,7 @@ func TestCompletedJobsAreWrittenBesideTheNextClaim(t *testing.T) {
 func TestFewResultsAreWrittenWithTheNextClaim(t *testing.T) {
 	each(t, func(t *testing.T, r *rig) {
 		if r.db.Dialect == store.SQLite {
-			r.s.RecordAll()
+			r.s.WriteAllBeside()
 		}
 		r.task("a", nil, scheduler.RateLimit("1000/s"))
 		r.enqueue("a", numbered(2))
@@ -68,7 +68,7 @@ func TestResultsThatAGateLooksAtAreWrittenInTheLook(t *testing.T) {
 		"breaker": scheduler.Breaker{Failures: 1},
 	} {
 		t.Run(name, func(t *testing.T) {
-			r := recording(t)
+			r := writesBeside(t)
 			r.task("a", nil, opt)
 			r.enqueue("a", numbered(2))
 			record := r.faults.Record()
@@ -88,7 +88,7 @@ func TestResultsThatCouldNotBeWrittenBesideTheLoopAreWrittenByIt(t *testing.T) {
 		"it waits for a lock": nil,
 	} {
 		t.Run(name, func(t *testing.T) {
-			r := recording(t)
+			r := writesBeside(t)
 			events, end := r.s.Subscribe(scheduler.JobCompleted)
 			defer end()
 			release := func() {}
@@ -131,7 +131,7 @@ func TestResultsThatCouldNotBeWrittenBesideTheLoopAreWrittenByIt(t *testing.T) {
 
 // A job is cancelled after its handler has ended, before that is written.
 func TestAResultWrittenBesideTheLoopThatComesTooLateIsRefused(t *testing.T) {
-	r := recording(t)
+	r := writesBeside(t)
 	r.task("a", nil)
 	id := r.enqueue("a", numbered(1))[0]
 	r.faults.Before(done, 1, func() { require.NoError(t, r.client.Cancel(context.Background(), id)) })
@@ -145,7 +145,7 @@ func TestAResultWrittenBesideTheLoopThatComesTooLateIsRefused(t *testing.T) {
 // no longer than for others.
 func TestAStopWaitsForWhatIsWrittenBesideTheLoop(t *testing.T) {
 	t.Run("which is written", func(t *testing.T) {
-		r := recording(t)
+		r := writesBeside(t)
 		r.task("a", nil)
 		writing, goOn := make(chan struct{}), make(chan struct{})
 		r.faults.Before(done, 1, func() { close(writing); <-goOn })
@@ -159,7 +159,7 @@ func TestAStopWaitsForWhatIsWrittenBesideTheLoop(t *testing.T) {
 		require.Equal(t, queue.StateCompleted, r.get(id).State)
 	})
 	t.Run("which hangs", func(t *testing.T) {
-		r := recording(t)
+		r := writesBeside(t)
 		r.s.SetPatience(50 * time.Millisecond)
 		r.task("a", nil)
 		hangs := r.faults.Count(done)
@@ -177,14 +177,45 @@ func TestAStopWaitsForWhatIsWrittenBesideTheLoop(t *testing.T) {
 // Under a clock that stands still nothing would be tried again.
 func TestADrainThatIsCutShortDoesNotWaitForAResultThatIsNotWritten(t *testing.T) {
 	each(t, func(t *testing.T, r *rig) {
-		r.s.RecordAll()
+		r.s.WriteAllBeside()
 		ctx, cancel := context.WithCancel(t.Context())
 		r.task("a", nil)
 		r.faults.Before(done, 1, cancel)
-		r.faults.Fail(done, 1)
+		mend := r.faults.FailAll(done)
 		r.enqueue("a", numbered(1))
 		require.ErrorIs(t, r.s.Drain(ctx), storetest.ErrInjected)
+		mend()
 		r.drain()
 		require.Len(t, r.jobs(queue.StateCompleted), 1)
 	})
+}
+
+// A Drain gives up for a turn that fails, while results are written beside it: it
+// does not wait for them, and the next one knows nothing of it.
+func TestADrainThatGivesUpStopsWhatIsWrittenBesideIt(t *testing.T) {
+	for name, hold := range map[string]func(*storetest.Faults, chan struct{}){
+		"which hangs": func(f *storetest.Faults, failed chan struct{}) { f.Hang(done, 1) },
+		"which fails": func(f *storetest.Faults, failed chan struct{}) {
+			f.Before(done, 1, func() { <-failed })
+			f.Fail(done, 1)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := writesBeside(t)
+			r.task("a", nil)
+			writing, failed := make(chan struct{}), make(chan struct{})
+			r.faults.Before(done, 1, func() { close(writing) })
+			hold(r.faults, failed)
+			r.enqueue("a", numbered(1))
+			ended := r.aside()
+			<-writing
+			r.faults.Before(grant, 1, func() { close(failed) })
+			r.faults.Fail(grant, 1)
+			r.enqueue("a", numbered(1))
+			require.ErrorIs(t, <-ended, storetest.ErrInjected)
+			r.drain()
+			require.Len(t, r.jobs(queue.StateCompleted), 2)
+			require.EqualValues(t, 2, r.s.Stats().Completed)
+		})
+	}
 }
