@@ -91,16 +91,19 @@ func TestResultsThatCouldNotBeWrittenBesideTheLoopAreWrittenByIt(t *testing.T) {
 			r := writesBeside(t)
 			events, end := r.s.Subscribe(scheduler.JobCompleted)
 			defer end()
-			release := func() {}
+			tx, err := r.db.SQL(t).BeginTx(context.WithoutCancel(t.Context()), nil)
+			require.NoError(t, err)
+			t.Cleanup(func() { _ = tx.Rollback() })
+			locked := make(chan struct{})
 			r.task("a", func(job *queue.Job[string]) error {
-				if fault == nil && job.Args == "000000" {
-					tx, err := r.db.SQL(t).BeginTx(context.WithoutCancel(t.Context()), nil)
-					if err != nil {
-						return err
-					}
-					release = func() { _ = tx.Rollback() }
-					_, err = tx.ExecContext(t.Context(), `select 1 from weir_jobs where uid = $1 for update`, job.ID)
+				switch {
+				case fault != nil:
+				case job.Args == "000000":
+					defer close(locked)
+					_, err := tx.ExecContext(t.Context(), `select 1 from weir_jobs where uid = $1 for update`, job.ID)
 					return err
+				default:
+					<-locked
 				}
 				return nil
 			})
@@ -112,7 +115,7 @@ func TestResultsThatCouldNotBeWrittenBesideTheLoopAreWrittenByIt(t *testing.T) {
 			stop, ended := r.serve()
 			if fault == nil {
 				require.Eventually(t, func() bool { r.clock.Advance(time.Millisecond); return wrote.Statements() > 1 }, time.Minute, time.Millisecond)
-				release()
+				require.NoError(t, tx.Rollback())
 			}
 			require.Eventually(t, func() bool {
 				r.clock.Advance(10 * time.Millisecond)
