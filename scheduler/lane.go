@@ -91,12 +91,8 @@ func (s *Scheduler) throttled(line *line) bool {
 // refresh reads the windows of all limits, in one statement, and tries whether
 // those that are closed can be written again.
 func (s *Scheduler) refresh(ctx context.Context) error {
-	names := make([]string, len(s.limits))
-	for i, l := range s.limits {
-		names[i] = l.Name
-	}
 	asked := s.clock.Now()
-	rows, err := s.store.Windows(ctx, names)
+	rows, err := s.store.Windows(ctx, names(s.limits))
 	if err != nil {
 		return err
 	}
@@ -273,11 +269,7 @@ func (s *Scheduler) record(ctx context.Context, job store.Job, limits []*limit) 
 // reread finds the windows that are there now, for a count, and returns the limits
 // that have another one.
 func (s *Scheduler) reread(ctx context.Context, limits []*limit, lose func(string, ...*limit)) ([]*limit, error) {
-	names := make([]string, len(limits))
-	for i, l := range limits {
-		names[i] = l.Name
-	}
-	rows, err := s.store.Windows(ctx, names)
+	rows, err := s.store.Windows(ctx, names(limits))
 	if err != nil {
 		return limits, err
 	}

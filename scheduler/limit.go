@@ -98,3 +98,11 @@ func (s *Scheduler) covering(line store.Line) []*limit {
 	}
 	return out
 }
+
+func names(limits []*limit) []string {
+	out := make([]string, len(limits))
+	for i, l := range limits {
+		out[i] = l.Name
+	}
+	return out
+}

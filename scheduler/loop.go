@@ -210,14 +210,10 @@ func (s *Scheduler) rings(over <-chan time.Time) bool {
 
 // survey looks for what other processes wrote.
 func (s *Scheduler) survey(ctx context.Context) error {
-	names := make([]string, len(s.limits))
-	for i, l := range s.limits {
-		names[i] = l.Name
-	}
 	at, before := s.clock.Now(), clock.Elapsed(s.clock)
 	ctx, cancel := context.WithTimeout(ctx, s.config.lease)
 	defer cancel()
-	seen, err := s.store.Survey(ctx, slices.Collect(maps.Keys(s.tasks)), names)
+	seen, err := s.store.Survey(ctx, slices.Collect(maps.Keys(s.tasks)), names(s.limits))
 	if err != nil {
 		return err
 	}

@@ -45,6 +45,20 @@ func TestOneReadShowsTheWindowsOfAllLimitsAndTheClock(t *testing.T) {
 	})
 }
 
+// counts counts a start in a window, in the background: what landed comes then.
+func (b *bundle) counts(t *testing.T) <-chan []string {
+	t.Helper()
+	done := make(chan []string, 1)
+	go func() {
+		landed, err := b.CountWindows(t.Context(), []store.WindowID{{Name: "l"}})
+		if err != nil {
+			t.Error(err)
+		}
+		done <- landed
+	}()
+	return done
+}
+
 // roll opens the windows after these.
 func (b *bundle) roll(t *testing.T, skip bool, windows ...store.WindowID) []store.RolledWindow {
 	t.Helper()
@@ -170,14 +184,7 @@ func TestACountThatWaitsForARollMatchesNoRow(t *testing.T) {
 	b := setup(t, storetest.Postgres(t))
 	b.quotas(t, "l")
 	release := b.inside(t, `update weir_limits set window_id = 1`)
-	done := make(chan []string, 1)
-	go func() {
-		landed, err := b.CountWindows(t.Context(), []store.WindowID{{Name: "l"}})
-		if err != nil {
-			t.Error(err)
-		}
-		done <- landed
-	}()
+	done := b.counts(t)
 	b.blocked(t, 1)
 	release()
 	require.Empty(t, <-done)
@@ -190,14 +197,7 @@ func TestACountWaitsForAnotherCount(t *testing.T) {
 	b := setup(t, storetest.Postgres(t))
 	b.quotas(t, "l")
 	release := b.inside(t, `update weir_limits set window_count = window_count + 1`)
-	done := make(chan []string, 1)
-	go func() {
-		landed, err := b.CountWindows(t.Context(), []store.WindowID{{Name: "l"}})
-		if err != nil {
-			t.Error(err)
-		}
-		done <- landed
-	}()
+	done := b.counts(t)
 	b.blocked(t, 1)
 	release()
 	require.Equal(t, []string{"l"}, <-done)
