@@ -4,6 +4,9 @@ import (
 	"context"
 	"sync"
 	"sync/atomic"
+	"time"
+
+	"github.com/weirq/weir/internal/clock"
 )
 
 // group is group commit: single inserts that arrive while a commit is under
@@ -14,7 +17,26 @@ type group struct {
 	pending []*groupedInsert
 	running bool
 	wg      sync.WaitGroup // Close waits for the flusher
+	company company
 }
+
+// company is who is waited for before a commit: callers that were just answered
+// tend to come back at once with their next job. Without it those who came
+// meanwhile would go alone, half of all callers in each commit. Where they do not
+// come back, they are waited for less and less often.
+type company struct {
+	want    int           // pending ones
+	arrived chan struct{} // closed when there are so many; nil: nobody waits
+	vain    int           // how often nobody came since somebody did
+	pass    int           // commits until the next wait
+}
+
+const (
+	// patienceShare of the time the last commit took is waited at most.
+	patienceShare = 4
+	// mostVain waits count: up to 2^mostVain commits go between two.
+	mostVain = 4
+)
 
 type groupedInsert struct {
 	ctx    context.Context //nolint:containedctx // its caller's: how long somebody waits
@@ -45,6 +67,10 @@ func (s *Store) InsertOne(ctx context.Context, job NewJob) (Inserted, error) {
 	g := &s.group
 	g.mu.Lock()
 	g.pending = append(g.pending, c)
+	if g.company.arrived != nil && len(g.pending) >= g.company.want {
+		close(g.company.arrived)
+		g.company.arrived = nil
+	}
 	if !g.running {
 		g.running = true
 		g.wg.Add(1)
@@ -77,8 +103,39 @@ func (s *Store) flushInserts(ctx context.Context) {
 		g.pending = g.pending[len(batch):]
 		g.mu.Unlock()
 
+		began := s.elapsed()
 		s.insertGroup(ctx, batch)
+		g.gather(len(batch), (s.elapsed()-began)/patienceShare)
 	}
+}
+
+// gather waits until those who were just answered are back.
+func (g *group) gather(answered int, atMost time.Duration) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	c := &g.company
+	if c.pass > 0 {
+		c.pass--
+		return
+	}
+	c.want = answered + len(g.pending)
+	arrived := make(chan struct{})
+	c.arrived = arrived
+	g.mu.Unlock()
+	fired, stop := clock.System{}.Timer(atMost)
+	select {
+	case <-arrived:
+	case <-fired:
+	}
+	stop()
+	g.mu.Lock()
+	if c.arrived == nil {
+		c.vain = 0
+		return
+	}
+	c.arrived = nil
+	c.vain = min(c.vain+1, mostVain)
+	c.pass = 1 << c.vain
 }
 
 // insertGroup answers the callers of one batch. Where one of its jobs cannot

@@ -8,9 +8,11 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/weirq/weir/internal/clock"
 	"github.com/weirq/weir/internal/store"
 	"github.com/weirq/weir/internal/storetest"
 )
@@ -74,6 +76,41 @@ func TestInsertsThatArriveDuringACommitShareTheNext(t *testing.T) {
 		lines, err := s.Lines(t.Context())
 		require.NoError(t, err)
 		require.EqualValues(t, 50, lines[0].Waiting)
+	})
+}
+
+// Who was answered a moment ago is waited for, a fourth of what the commit took,
+// so that all go together into the next one.
+func TestCallersThatComeBackAtOnceShareTheNextCommit(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, db storetest.Database) {
+		watch, fake := &watcher{}, clock.NewFake(noon)
+		s := open(t, db, store.Options{Wrap: watch.wrap, Clock: fake})
+		commit := newGate(t)
+		watch.reset()
+		watch.intercept(commit.at("commit"))
+		jobs := newJobs("a", 4)
+		var wg sync.WaitGroup
+		insert := func(jobs ...store.NewJob) {
+			wg.Go(func() {
+				for _, job := range jobs {
+					_, err := s.InsertOne(t.Context(), job)
+					require.NoError(t, err)
+				}
+			})
+		}
+		insert(jobs[0], jobs[1])
+		<-commit.reached
+		insert(jobs[2])
+		require.Eventually(t, func() bool { return s.PendingForTest() == 1 }, waitFor, tick)
+		fake.Advance(time.Hour)
+		commit.open()
+		wg.Wait()
+		require.Equal(t, 2, watch.matching("commit"))
+
+		// Nobody else comes, and the clock stands still.
+		_, err := s.InsertOne(t.Context(), jobs[3])
+		require.NoError(t, err)
+		require.Equal(t, 3, watch.matching("commit"))
 	})
 }
 

@@ -6,9 +6,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
-
-	"github.com/lib/pq"
 )
 
 // One statement carries at most this many jobs, and this many bytes of arguments
@@ -93,11 +90,11 @@ func (s *Store) insertDistinct(ctx context.Context, h Handle, jobs []NewJob) ([]
 		todo = append(todo, i)
 	}
 	var news arrivals
-	if s.target.dialect == Postgres && !wary(h) && !slices.ContainsFunc(jobs, collides) {
-		err := s.insertFresh(ctx, h, jobs, todo, &news)
+	if !wary(h) && !slices.ContainsFunc(jobs, collides) { // their ids were just made
 		for i := range jobs {
 			out[i] = Inserted{UID: jobs[i].UID}
 		}
+		err := s.insertChunks(ctx, h, jobs, todo, true, news.add)
 		return out, news.wake(), err
 	}
 	todo, err := s.settleRepeats(ctx, h, jobs, out, todo)
@@ -112,14 +109,8 @@ func (s *Store) insertDistinct(ctx context.Context, h Handle, jobs []NewJob) ([]
 			break
 		}
 		stored := map[string]storedRow{}
-		for chunk := range chunks(jobs, todo) {
-			rows, err := s.insertChunk(ctx, h, jobs, chunk)
-			if err != nil {
-				return nil, Wake{}, err
-			}
-			for _, r := range rows {
-				stored[r.UID] = r
-			}
+		if err := s.insertChunks(ctx, h, jobs, todo, false, func(r storedRow) { stored[r.UID] = r }); err != nil {
+			return nil, Wake{}, err
 		}
 		if err := s.takeBack(ctx, h, jobs, todo, stored); err != nil {
 			return nil, Wake{}, err
@@ -147,15 +138,15 @@ func (s *Store) insertDistinct(ctx context.Context, h Handle, jobs []NewJob) ([]
 // collides tells whether something can be in the way of a job.
 func collides(j NewJob) bool { return j.Repeat || j.UniqueKey != "" }
 
-// insertFresh stores jobs that do not collide: their ids were just made.
-func (s *Store) insertFresh(ctx context.Context, h Handle, jobs []NewJob, todo []int, news *arrivals) error {
+// insertChunks tells of the rows of each statement.
+func (s *Store) insertChunks(ctx context.Context, h Handle, jobs []NewJob, todo []int, fresh bool, tell func(storedRow)) error {
 	for chunk := range chunks(jobs, todo) {
-		rows, err := selectRows[storedRow](ctx, h, s.text(freshSQL), s.insertArrays(jobs, chunk)...)
+		rows, err := s.insertChunk(ctx, h, jobs, chunk, fresh)
 		if err != nil {
 			return err
 		}
 		for _, r := range rows {
-			news.add(r)
+			tell(r)
 		}
 	}
 	return nil
@@ -204,138 +195,6 @@ func chunks(jobs []NewJob, todo []int) func(yield func([]int) bool) {
 			}
 			from = to
 		}
-	}
-}
-
-// storedRow is what an insert says of a row it made.
-type storedRow struct {
-	Line
-
-	UID   string `db:"uid"`
-	State State  `db:"state"`
-	RunAt int64  `db:"run_at"`
-}
-
-var (
-	insertSQL = &statement{postgres: insertPostgres + ` on conflict do nothing
-returning uid, task, queue, state, run_at`}
-	// freshSQL is for jobs that nothing can be in the way of, and tells only where
-	// they went.
-	freshSQL = &statement{postgres: `with stored as (` + insertPostgres + ` returning task, queue, state, run_at)
-select task, queue, state, min(run_at) as run_at from stored group by task, queue, state`}
-)
-
-const insertPostgres = `
-with c as materialized (select coalesce($1::bigint, ` + pgNow + `) as now),
-r as (
-    select r.*, coalesce(nullif(r.queue, ''), t.queue, 'default') as place,
-           case when r.at <> 0 then r.at else c.now + r.delay end as due, c.now
-    from unnest($2::uuid[], $3::text[], $4::text[], $5::smallint[], $6::bigint[], $7::bigint[], $8::bigint[], $9::bigint[],
-                $10::bytea[], $11::text[], $12::text[], $13::int[], $14::bigint[], $15::text[], $16::int[])
-         with ordinality as r(uid, task, queue, rank, delay, at, expires_in, expires_at,
-                args, metadata, unique_key, max_retries, timeout, replay_of, replays, ord)
-         left join weir_tasks t on t.name = r.task, c
-)
-insert into weir_jobs (uid, task, queue, state, rank, first_due, run_at, enqueued_at, expires_at,
-                       args, metadata, unique_key, max_retries, timeout, replay_of, replays)
-select uid, task, place, case when due > now then 2 else 0 end, rank, greatest(due, now), due, now,
-       case when expires_at <> 0 then expires_at when expires_in <> 0 then now + expires_in end,
-       args, nullif(metadata, ''), nullif(unique_key, ''), nullif(max_retries, -1), nullif(timeout, 0), nullif(replay_of, '')::uuid, replays
-from r order by ord`
-
-const insertColumnsSQLite = `
-insert into weir_jobs (uid, task, queue, state, rank, first_due, run_at, enqueued_at, expires_at,
-                       args, metadata, unique_key, max_retries, timeout, replay_of, replays) values `
-
-const insertRowSQLite = `(?, ?, coalesce(?, (select t.queue from weir_tasks t where t.name = ?), 'default'), ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
-
-// sqliteRows is how many rows one SQLite statement carries: few texts to
-// prepare, and well under the bound of 32,766 variables.
-const sqliteRows = 50
-
-func (s *Store) insertChunk(ctx context.Context, h Handle, jobs []NewJob, chunk []int) ([]storedRow, error) {
-	if s.target.dialect == Postgres {
-		return selectRows[storedRow](ctx, h, s.text(insertSQL), s.insertArrays(jobs, chunk)...)
-	}
-	var rows []storedRow
-	now := s.clock.Now().UnixMicro()
-	for part := range slices.Chunk(chunk, sqliteRows) {
-		args := make([]any, 0, len(part)*17)
-		for _, i := range part {
-			args = appendRowSQLite(args, &jobs[i], now)
-		}
-		got, err := selectRows[storedRow](ctx, h, insertTextSQLite(len(part)), args...)
-		if err != nil {
-			return nil, err
-		}
-		rows = append(rows, got...)
-	}
-	return rows, nil
-}
-
-func insertTextSQLite(rows int) string {
-	return insertColumnsSQLite + insertRowSQLite + strings.Repeat(", "+insertRowSQLite, rows-1) +
-		` on conflict do nothing returning uid, task, queue, state, run_at`
-}
-
-func appendRowSQLite(args []any, j *NewJob, now int64) []any {
-	due := now + j.Delay
-	if j.RunAt != 0 {
-		due = j.RunAt
-	}
-	state := Waiting
-	if due > now {
-		state = Scheduled
-	}
-	expires := j.ExpiresAt
-	if expires == 0 && j.ExpiresIn != 0 {
-		expires = now + j.ExpiresIn
-	}
-	blob := j.Args
-	if blob == nil {
-		blob = []byte{} // a nil slice would be NULL
-	}
-	var maxRetries any
-	if j.MaxRetries != nil {
-		maxRetries = *j.MaxRetries
-	}
-	return append(args, j.UID, j.Task, unset(j.Queue), j.Task, int64(state), -j.Priority, max(due, now), due, now, unset(expires),
-		blob, unset(j.Metadata), unset(j.UniqueKey), maxRetries, unset(j.Timeout), unset(j.ReplayOf), j.Replays)
-}
-
-// unset turns a zero value into NULL.
-func unset[T comparable](v T) any {
-	var zero T
-	if v == zero {
-		return nil
-	}
-	return v
-}
-
-func (s *Store) insertArrays(jobs []NewJob, chunk []int) []any {
-	n := len(chunk)
-	var (
-		uid, task, queue, metadata, uniqueKey, replayOf = make([]string, n), make([]string, n), make([]string, n), make([]string, n), make([]string, n), make([]string, n)
-		rank, maxRetries, replays                       = make([]int32, n), make([]int32, n), make([]int32, n)
-		delay, at, expiresIn, expiresAt, timeout        = make([]int64, n), make([]int64, n), make([]int64, n), make([]int64, n), make([]int64, n)
-		args                                            = make([][]byte, n)
-	)
-	for k, i := range chunk {
-		j := &jobs[i]
-		uid[k], task[k], queue[k], metadata[k], uniqueKey[k], replayOf[k] = j.UID, j.Task, j.Queue, j.Metadata, j.UniqueKey, j.ReplayOf
-		rank[k], replays[k], maxRetries[k] = int32(-j.Priority), int32(j.Replays), -1 //nolint:gosec // both are bounded by the queue package
-		if j.MaxRetries != nil {
-			maxRetries[k] = int32(*j.MaxRetries) //nolint:gosec // bounded by the queue package
-		}
-		delay[k], at[k], expiresIn[k], expiresAt[k], timeout[k] = j.Delay, j.RunAt, j.ExpiresIn, j.ExpiresAt, j.Timeout
-		if args[k] = j.Args; j.Args == nil {
-			args[k] = []byte{}
-		}
-	}
-	return []any{
-		s.given(), pq.Array(uid), pq.Array(task), pq.Array(queue), pq.Array(rank), pq.Array(delay), pq.Array(at), pq.Array(expiresIn),
-		pq.Array(expiresAt), pq.Array(args), pq.Array(metadata), pq.Array(uniqueKey), pq.Array(maxRetries), pq.Array(timeout),
-		pq.Array(replayOf), pq.Array(replays),
 	}
 }
 
@@ -511,9 +370,14 @@ func (s *Store) KnownJobs(ctx context.Context, ids []string) (known map[string]s
 
 // lookUp are those of the ids that a statement finds.
 func (s *Store) lookUp(ctx context.Context, h Handle, st *statement, ids []string) (map[string]struct{}, error) {
+	return selectUIDs(ctx, h, s.text(st), document(ids))
+}
+
+// selectUIDs are the ids in the one column that a statement answers with.
+func selectUIDs(ctx context.Context, h Handle, text string, args ...any) (map[string]struct{}, error) {
 	rows, err := selectRows[struct {
 		UID string `db:"uid"`
-	}](ctx, h, s.text(st), document(ids))
+	}](ctx, h, text, args...)
 	if err != nil {
 		return nil, err
 	}

@@ -33,6 +33,86 @@ func TestAnInsertStoresEveryFieldAsItWasGiven(t *testing.T) {
 	})
 }
 
+// What a job has that others have not comes to it alone, whichever others stand
+// beside it, on Weir's own connections and on those of callers, whose drivers
+// send parameters as text.
+func TestAnInsertNamesWhatSomeOfItsJobsHave(t *testing.T) {
+	retries := 7
+	odd := []string{`plain`, ``, `NULL`, `"`, `\`, `{a,b}`, `, `, ` `, "a\tb\nc", `é 邮件 🎯`}
+	storetest.Each(t, func(t *testing.T, db storetest.Database) {
+		b := setup(t, db)
+		require.NoError(t, b.Register(t.Context(), []store.Task{{Name: "a", Queue: "home", Definition: "{}"}}, nil))
+		type unusual struct {
+			with func(*store.NewJob)
+			want func(*store.Job)
+		}
+		cases := []unusual{
+			{func(*store.NewJob) {}, func(*store.Job) {}},
+			{func(j *store.NewJob) { j.Queue = "named" }, func(j *store.Job) { j.Queue = "named" }},
+			{func(j *store.NewJob) { j.Priority = -100 }, func(j *store.Job) { j.Rank = 100 }},
+			{func(j *store.NewJob) { j.Delay = 5 }, func(j *store.Job) { j.State, j.FirstDue, j.RunAt = store.Scheduled, b.now()+5, b.now()+5 }},
+			{func(j *store.NewJob) { j.RunAt = 5 }, func(j *store.Job) { j.RunAt = 5 }},
+			{func(j *store.NewJob) { j.ExpiresIn = 5 }, func(j *store.Job) { j.ExpiresAt = number(b.now() + 5) }},
+			{func(j *store.NewJob) { j.ExpiresAt = 1 << 60 }, func(j *store.Job) { j.ExpiresAt = number(1 << 60) }},
+			{func(j *store.NewJob) { j.Metadata = `{"a":"\\"}` }, func(j *store.Job) { j.Metadata = text(`{"a":"\\"}`) }},
+			{func(j *store.NewJob) { j.MaxRetries = &retries }, func(j *store.Job) { j.MaxRetries = number(7) }},
+			{func(j *store.NewJob) { j.Timeout = 1 << 50 }, func(j *store.Job) { j.Timeout = number(1 << 50) }},
+			{func(j *store.NewJob) { j.ReplayOf = strings.Repeat("a", 8) + "-0000-7000-8000-000000000000" }, func(j *store.Job) {
+				j.ReplayOf = text("aaaaaaaa-0000-7000-8000-000000000000")
+			}},
+			{func(j *store.NewJob) { j.Replays = 3 }, func(j *store.Job) { j.Replays = 3 }},
+		}
+		for i, value := range odd {
+			args := append([]byte(value), 0, 255, byte(i))
+			cases = append(cases, unusual{
+				func(j *store.NewJob) { j.Queue, j.Args = "q"+value, args },
+				func(j *store.Job) { j.Queue, j.Args, j.ArgsSize = "q"+value, args, int64(len(args)) },
+			})
+		}
+		batch := func(key string) (jobs []store.NewJob) {
+			for i, c := range cases {
+				job := store.NewJob{UID: newID(), Task: "a"}
+				if key != "" {
+					job.UniqueKey = key + odd[i%len(odd)] + strings.Repeat("x", i)
+				}
+				c.with(&job)
+				jobs = append(jobs, job)
+			}
+			return jobs
+		}
+		check := func(jobs []store.NewJob) {
+			t.Helper()
+			for i, c := range cases {
+				got := b.stored(t, jobs[i].UID)
+				want := store.Job{
+					ID: got.ID, UID: jobs[i].UID, Task: "a", Queue: "home", State: store.Waiting,
+					FirstDue: b.now(), RunAt: b.now(), EnqueuedAt: b.now(), Args: []byte{},
+				}
+				if jobs[i].UniqueKey != "" {
+					want.UniqueKey = text(jobs[i].UniqueKey)
+				}
+				c.want(&want)
+				if len(got.Args) == 0 {
+					got.Args = []byte{}
+				}
+				require.Equal(t, want, got, i)
+			}
+		}
+		for _, key := range []string{"", "key"} {
+			jobs := batch(key)
+			b.insert(t, jobs...)
+			check(jobs)
+			for _, job := range batch(key + "alone") {
+				b.insert(t, job)
+			}
+			jobs = batch(key + "caller's")
+			_, err := b.InsertTx(t.Context(), b.beside, jobs, false)
+			require.NoError(t, err)
+			check(jobs)
+		}
+	})
+}
+
 func TestWhatIsUnsetIsStoredAsMissing(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, db storetest.Database) {
 		b := setup(t, db)

@@ -7,8 +7,6 @@ import (
 	"math"
 	"slices"
 	"time"
-
-	"github.com/lib/pq"
 )
 
 // TurnRequest is what a process brings to a turn.
@@ -277,16 +275,17 @@ func (s *Store) candidates(ctx context.Context, t *tx, st *statement, asks []Ask
 	}
 	n := len(asks)
 	tasks, queues, fresh := make([]string, n), make([]string, n), make([]bool, n)
-	maxs, ranks, dues, ids, of := make([]int64, n), make([]int64, n), make([]int64, n), make([]int64, n), make([]int64, n)
+	maxs, ranks, of := make([]int32, n), make([]int32, n), make([]int32, n)
+	dues, ids := make([]int64, n), make([]int64, n)
 	fronts, began := make([]bool, n), s.elapsed()
 	for i, a := range asks {
 		var c Candidate
 		c, fronts[i] = s.heads.begins(&a, began)
-		tasks[i], queues[i], maxs[i], fresh[i] = a.Task, a.Queue, int64(a.Max), a.Fresh
-		ranks[i], dues[i], ids[i], of[i] = int64(c.Rank), c.FirstDue, c.ID, int64(a.Of)
+		tasks[i], queues[i], maxs[i], fresh[i] = a.Task, a.Queue, int32(a.Max), a.Fresh //nolint:gosec // hundreds
+		ranks[i], dues[i], ids[i], of[i] = int32(c.Rank), c.FirstDue, c.ID, int32(a.Of) //nolint:gosec // a smallint, and an index
 	}
-	err := s.readCandidates(ctx, t, st, read, pq.Array(tasks), pq.Array(queues), pq.Array(maxs), pq.Array(fresh), now,
-		pq.Array(ranks), pq.Array(dues), pq.Array(ids), pq.Array(of))
+	err := s.readCandidates(ctx, t, st, read, texts(tasks), texts(queues), integers(maxs), bools(fresh), now,
+		integers(ranks), bigints(dues), bigints(ids), integers(of))
 	if err == nil {
 		ended := s.elapsed()
 		s.heads.learn(asks, fronts, read, ended, ended-began)
@@ -389,7 +388,7 @@ func (s *Store) deferJobs(ctx context.Context, t *tx, ids []int64, now int64) er
 // ids is a set of ids as one parameter.
 func (s *Store) ids(ids []int64) any {
 	if s.target.dialect == Postgres {
-		return pq.Array(ids)
+		return bigints(ids)
 	}
 	return document(ids)
 }

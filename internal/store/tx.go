@@ -276,8 +276,11 @@ func wary(h Handle) bool {
 
 // taken tells that a row already stands where one was to go.
 func taken(err error) bool {
-	pe, ok := errors.AsType[*pq.Error](err)
-	return ok && pe.Code == "23505" // unique_violation
+	if pe, ok := errors.AsType[*pq.Error](err); ok {
+		return pe.Code == "23505" // unique_violation
+	}
+	code, _ := sqliteCode(err)
+	return code == sqliteTakenKey || code == sqliteTaken
 }
 
 // demoted tells the answer of a server that may not write: it is the primary no
@@ -313,7 +316,7 @@ func unfit(err error) bool {
 	case sqliteTooBig, sqliteConstraint, sqliteMismatch:
 		return true
 	}
-	return false
+	return errors.Is(err, errEncode)
 }
 
 // mended says what to do where the database cannot be written to. It goes on as
@@ -346,6 +349,10 @@ const (
 	sqliteTooBig     = 18
 	sqliteConstraint = 19
 	sqliteMismatch   = 20
+
+	// Two of the codes of sqliteConstraint.
+	sqliteTakenKey = 1555 // of a primary key
+	sqliteTaken    = 2067 // of another unique index
 )
 
 func sqliteCode(err error) (code int, ok bool) {

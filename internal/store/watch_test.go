@@ -58,8 +58,7 @@ func (w *watcher) all() []seen {
 // matching counts the statements that begin like that.
 func (w *watcher) matching(prefix string) (n int) {
 	for _, s := range w.all() {
-		// PostgreSQL's inserts begin with what they select.
-		if strings.HasPrefix(s.text, prefix) || prefix == "insert into" && (strings.HasPrefix(s.text, "with c ") || strings.HasPrefix(s.text, "with stored ")) {
+		if strings.HasPrefix(strings.TrimSpace(s.text), prefix) {
 			n++
 		}
 	}
