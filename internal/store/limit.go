@@ -162,11 +162,10 @@ var lockLimitsSQL = lockingStatements(func(lock string) *statement {
 		postgres: `
 with l as materialized (
     select ` + limitColumns + ` from weir_limits
-    where key = '' and name = any(array(select value from json_array_elements_text($1::json)))
+    where key = '' and name = any($1::text[])
     order by name ` + lock + `
 )
-select l.*, coalesce($2::bigint, ` + pgNow + `) as now from l
-union all select null, 0, 0, 0, 0, 0, 0, 0, 0, 0, false, null, null, null, null, '', 0, 0, 0, coalesce($2::bigint, ` + pgNow + `)`,
+select l.*, coalesce($2::bigint, ` + pgNow + `) as now from l`,
 		sqlite: `
 select ` + limitColumns + `, $2 as now from weir_limits
 where key = '' and name in (select value from json_each($1)) order by name`,
@@ -212,27 +211,24 @@ func (s *Store) lockRows(ctx context.Context, t *tx, declared []Declared, skip b
 	}
 	type lockedRow struct {
 		Limit
-		Name sql.NullString `db:"name"`
-		Now  int64          `db:"now"`
+		Now int64 `db:"now"`
 	}
-	// Where the database is not asked for the time, its lock was taken when
-	// the transaction began: the clock is read right here.
-	given := s.given()
-	if now, ok := given.(int64); ok && len(names) == 0 {
-		return nil, now, nil
+	var rows []lockedRow
+	if len(names) > 0 {
+		var err error
+		if rows, err = selectRows[lockedRow](ctx, t, s.text(lockLimitsSQL.of(skip)), s.names(names), s.given()); err != nil {
+			return nil, 0, fmt.Errorf("lock limits: %w", err)
+		}
 	}
-	rows, err := selectRows[lockedRow](ctx, t, s.text(lockLimitsSQL.of(skip)), document(names), given)
-	if err != nil {
-		return nil, 0, fmt.Errorf("lock limits: %w", err)
+	if len(rows) == 0 {
+		now, err := s.nowIn(ctx, t)
+		return nil, now, err
 	}
 	limits := make([]Limit, 0, len(rows))
 	var now int64
 	for _, r := range rows {
 		now = max(now, r.Now)
-		if r.Name.Valid {
-			r.Limit.Name = r.Name.String
-			limits = append(limits, r.Limit)
-		}
+		limits = append(limits, r.Limit)
 	}
 	slices.SortFunc(limits, func(a, b Limit) int { return strings.Compare(a.Name, b.Name) })
 	return limits, now, nil

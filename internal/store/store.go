@@ -294,16 +294,20 @@ func (s *Store) given() any {
 	return nil
 }
 
-var nowSQL = &statement{
-	postgres: `select coalesce($1::bigint, ` + pgNow + `)`,
-	sqlite:   `select $1`,
-}
+var nowSQL = &statement{postgres: `select ` + pgNow + ` as now`}
 
 // Now is the store's time, in microseconds: the database's on PostgreSQL.
-func (s *Store) Now(ctx context.Context) (int64, error) {
-	var now int64
-	if err := s.read.GetContext(ctx, &now, s.text(nowSQL), s.given()); err != nil {
+func (s *Store) Now(ctx context.Context) (int64, error) { return s.nowIn(ctx, s.read) }
+
+func (s *Store) nowIn(ctx context.Context, h Handle) (int64, error) {
+	if given, ok := s.given().(int64); ok {
+		return given, nil
+	}
+	row, err := selectRow[struct {
+		Now int64 `db:"now"`
+	}](ctx, h, s.text(nowSQL))
+	if err != nil {
 		return 0, fmt.Errorf("read the database's clock: %w", err)
 	}
-	return now, nil
+	return row.Now, nil
 }

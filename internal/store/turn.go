@@ -393,6 +393,14 @@ func (s *Store) ids(ids []int64) any {
 	return document(ids)
 }
 
+// names is a set of names as one parameter.
+func (s *Store) names(names []string) any {
+	if s.target.dialect == Postgres {
+		return texts(names)
+	}
+	return document(names)
+}
+
 var claimedSQL = &statement{
 	postgres: `select ` + startedColumns + ` from weir_jobs where lease_until is not null and claim = $1 for update`,
 	sqlite:   `select ` + startedColumns + ` from weir_jobs where lease_until is not null and claim = $1`,
