@@ -4,6 +4,7 @@ import (
 	"context"
 	"net"
 	"strconv"
+	"time"
 
 	"github.com/jmoiron/sqlx"
 )
@@ -22,6 +23,9 @@ func (s *Store) PendingForTest() int {
 	defer s.group.mu.Unlock()
 	return len(s.group.pending)
 }
+
+// SetPatienceForTest says how long callers that were answered may take to come back.
+func (s *Store) SetPatienceForTest(d time.Duration) { s.group.company.atMost = d }
 
 // TargetForTest is where a DSN points: a file, or what the PostgreSQL driver
 // gets and the schema.

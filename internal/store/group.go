@@ -27,13 +27,16 @@ type group struct {
 type company struct {
 	want    int           // pending ones
 	arrived chan struct{} // closed when there are so many; nil: nobody waits
-	vain    int           // how often nobody came since somebody did
-	pass    int           // commits until the next wait
+	atMost  time.Duration
+	vain    int // how often nobody came since somebody did
+	pass    int // commits until the next wait
 }
 
 const (
-	// patienceShare of the time the last commit took is waited at most.
+	// patienceShare of the time the last commit took is waited at most, and not
+	// longer than mostPatience: a database that hung has told nothing about callers.
 	patienceShare = 4
+	mostPatience  = 5 * time.Millisecond
 	// mostVain waits count: up to 2^mostVain commits go between two.
 	mostVain = 4
 )
@@ -105,12 +108,13 @@ func (s *Store) flushInserts(ctx context.Context) {
 
 		began := s.elapsed()
 		s.insertGroup(ctx, batch)
-		g.gather(len(batch), (s.elapsed()-began)/patienceShare)
+		g.gather(len(batch), s.elapsed()-began)
 	}
 }
 
-// gather waits until those who were just answered are back.
-func (g *group) gather(answered int, atMost time.Duration) {
+// gather waits until those who were just answered are back, by a commit that took
+// so long.
+func (g *group) gather(answered int, took time.Duration) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	c := &g.company
@@ -122,7 +126,8 @@ func (g *group) gather(answered int, atMost time.Duration) {
 	arrived := make(chan struct{})
 	c.arrived = arrived
 	g.mu.Unlock()
-	fired, stop := clock.System{}.Timer(atMost)
+	// In real time, also under an injected clock, which nobody moves meanwhile.
+	fired, stop := clock.System{}.Timer(min(took/patienceShare, c.atMost))
 	select {
 	case <-arrived:
 	case <-fired:

@@ -85,6 +85,7 @@ func TestCallersThatComeBackAtOnceShareTheNextCommit(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, db storetest.Database) {
 		watch, fake := &watcher{}, clock.NewFake(noon)
 		s := open(t, db, store.Options{Wrap: watch.wrap, Clock: fake})
+		s.SetPatienceForTest(time.Hour)
 		commit := newGate(t)
 		watch.reset()
 		watch.intercept(commit.at("commit"))

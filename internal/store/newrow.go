@@ -26,17 +26,20 @@ const (
 	replayed
 )
 
-func (j *NewJob) extras() extra {
-	has := []bool{ // in their order
-		j.Queue == "", j.Delay != 0 || j.RunAt != 0, j.ExpiresIn != 0 || j.ExpiresAt != 0, j.Metadata != "", j.UniqueKey != "",
-		j.MaxRetries != nil, j.Timeout != 0, j.ReplayOf != "" || j.Replays != 0,
-	}
-	var x extra
-	for i := range has {
-		if has[i] {
-			x |= 1 << i
+func (j *NewJob) extras() (x extra) {
+	mark := func(has bool, e extra) {
+		if has {
+			x |= e
 		}
 	}
+	mark(j.Queue == "", homeless)
+	mark(j.Delay != 0 || j.RunAt != 0, timed)
+	mark(j.ExpiresIn != 0 || j.ExpiresAt != 0, expiring)
+	mark(j.Metadata != "", annotated)
+	mark(j.UniqueKey != "", unique)
+	mark(j.MaxRetries != nil, retried)
+	mark(j.Timeout != 0, bounded)
+	mark(j.ReplayOf != "" || j.Replays != 0, replayed)
 	return x
 }
 

@@ -127,7 +127,11 @@ func open(ctx context.Context, dsn string, opts Options) (*Store, error) {
 }
 
 func newStore(t target) *Store {
-	return &Store{target: t, clock: clock.System{}, statfs: fileSystem, notices: notices{from: rand.Text(), closing: make(chan struct{})}}
+	return &Store{
+		target: t, clock: clock.System{}, statfs: fileSystem,
+		notices: notices{from: rand.Text(), closing: make(chan struct{})},
+		group:   group{company: company{atMost: mostPatience}},
+	}
 }
 
 func (s *Store) connect(ctx context.Context, conns int, opts Options) error {

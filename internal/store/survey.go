@@ -32,21 +32,22 @@ type surveyRow struct {
 var surveySQL = &statement{
 	postgres: `
 with recursive l(task, queue) as (
-    select t.task, (select min(j.queue) from weir_jobs j where j.state = 0 and j.task = t.task)
-    from (select value collate "C" as task from json_array_elements_text($1::json)) t
+    select t.task, (select j.queue from weir_jobs j where j.state = 0 and j.task = t.task order by j.queue limit 1)
+    from unnest($1::text[] collate "C") t(task)
     union all
-    select l.task, (select min(j.queue) from weir_jobs j where j.state = 0 and j.task = l.task and j.queue > l.queue)
+    select l.task, (select j.queue from weir_jobs j where j.state = 0 and j.task = l.task and j.queue > l.queue order by j.queue limit 1)
     from l where l.queue is not null
 )
 select 'line' as kind, task as name, queue, 0::bigint as at from l where queue is not null
-union all select 'limit', name, case when override_until is null or override_until > coalesce($3::bigint, ` + pgNow + `) then concat(override_rate, ' ', override_burst) else ' ' end,
-       case when held_from <= coalesce($3::bigint, ` + pgNow + `) + 1000000 then held_until else 0 end from weir_limits
-where key = '' and name = any(array(select value from json_array_elements_text($2::json)))
-union all select 'due', '', '', min(first_due) from weir_jobs where state = 2
+union all select 'limit', name, case when override_until is null or override_until > c.now then concat(override_rate, ' ', override_burst) else ' ' end,
+       case when held_from <= c.now + 1000000 then held_until else 0 end
+from weir_limits, (select coalesce($3::bigint, ` + pgNow + `) as now offset 0) c where key = '' and name = any($2::text[])
 union all select 'paused', '', name, 0 from weir_queues where paused
-union all select 'expiry', '', '', min(expires_at) from weir_jobs where expires_at is not null and started_at is null
-union all select 'lease', '', '', (select lease_until from weir_jobs where lease_until is not null and state = 1 and claim is not null order by lease_until limit 1)
-union all select 'now', '', '', coalesce($3::bigint, ` + pgNow + `)`,
+union all select kind, '', '', at from (values
+    ('due', (select first_due from weir_jobs where state = 2 order by first_due limit 1)),
+    ('expiry', (select expires_at from weir_jobs where expires_at is not null and started_at is null order by expires_at limit 1)),
+    ('lease', (select lease_until from weir_jobs where lease_until is not null and state = 1 and claim is not null order by lease_until limit 1)),
+    ('now', coalesce($3::bigint, ` + pgNow + `))) times(kind, at)`,
 	sqlite: `
 with recursive l(task, queue) as (
     select t.value, (select min(j.queue) from weir_jobs j where j.state = 0 and j.task = t.value) from json_each($1) t
@@ -127,7 +128,7 @@ func (s *Store) Survey(ctx context.Context, tasks, limits []string) (Survey, err
 	}
 	var rows []surveyRow
 	err := s.askSurvey(ctx, func(h Handle) (err error) {
-		rows, err = selectRows[surveyRow](ctx, h, s.text(surveySQL), document(tasks), document(limits), s.given())
+		rows, err = selectRows[surveyRow](ctx, h, s.text(surveySQL), s.names(tasks), s.names(limits), s.given())
 		return err
 	})
 	if err != nil {
