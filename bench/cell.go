@@ -94,7 +94,7 @@ func (s spec) jobs(limited bool) []bench.Job {
 // drain adds to the figure what the process and the server used.
 func (s spec) drain(ctx context.Context, system bench.System, jobs []bench.Job) (bench.Figure, error) {
 	if s.Variant == withHistory {
-		if err := fillHistory(ctx, s); err != nil {
+		if err := errors.Join(fillHistory(ctx, s), settle(ctx, s)); err != nil {
 			return bench.Figure{}, fmt.Errorf("history: %w", err)
 		}
 	}
@@ -138,7 +138,7 @@ func (s spec) drain(ctx context.Context, system bench.System, jobs []bench.Job) 
 func (s spec) pickup(ctx context.Context, system bench.System) (bench.Figure, error) {
 	if s.Variant == hugeBacklog {
 		jobs := bench.Jobs(backlogJobs, bench.Job{Limited: true, Priority: 10})
-		if err := bench.Fill(ctx, system, jobs); err != nil {
+		if err := errors.Join(bench.Fill(ctx, system, jobs), settle(ctx, s)); err != nil {
 			return bench.Figure{}, err
 		}
 		return bench.Pickup(ctx, system, s.Jobs, s.Workers, measuredRate, s.produce)

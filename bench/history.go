@@ -24,9 +24,6 @@ insert into weir_history `+columns+`
 select -n, md5(n::text)::uuid, 'free', 'default', 3, 0, now, now, now, now, n, 1, 0, 0,
        convert_to(repeat('x', 100), 'UTF8'), 0, now
 from t, generate_series(1, $1::bigint) n`, historyRows)
-		if err == nil {
-			_, err = conn.Exec(ctx, `checkpoint`)
-		}
 		return errors.Join(err, conn.Close(ctx))
 	}
 	db, err := openSQLite(s.Target)
@@ -34,6 +31,25 @@ from t, generate_series(1, $1::bigint) n`, historyRows)
 		return err
 	}
 	err = fillHistorySQLite(ctx, db, columns)
+	return errors.Join(err, db.Close())
+}
+
+// settle writes what was filled to its place on the disk: what is measured next
+// would wait for that.
+func settle(ctx context.Context, s spec) error {
+	if s.Store == postgres {
+		conn, err := pgx.Connect(ctx, s.Target)
+		if err != nil {
+			return err
+		}
+		_, err = conn.Exec(ctx, `checkpoint`)
+		return errors.Join(err, conn.Close(ctx))
+	}
+	db, err := openSQLite(s.Target)
+	if err != nil {
+		return err
+	}
+	_, err = db.ExecContext(ctx, `pragma wal_checkpoint(truncate)`)
 	return errors.Join(err, db.Close())
 }
 
@@ -50,6 +66,5 @@ from n, t`, from, batch); err != nil {
 			return err
 		}
 	}
-	_, err := db.ExecContext(ctx, `pragma wal_checkpoint(truncate)`)
-	return err
+	return nil
 }

@@ -14,8 +14,8 @@ import (
 var errEncode = errors.New("encode an array")
 
 // array is a set as one parameter of PostgreSQL's. Weir's own connections send it
-// in the server's binary form, which costs both sides a fraction of the text; the
-// drivers of callers' connections, which may be others, get the text.
+// in the server's binary form, which costs both sides a fraction of the text; those
+// of callers, which may be set up otherwise or be another driver's, in text.
 type array[T any] struct {
 	elements []T
 	of       uint32 // the object id of the elements' type, as in pg_type
@@ -63,7 +63,7 @@ func uuids(elements []string) array[string] {
 	}}
 }
 
-// Value is the text, for drivers that ask for no other form.
+// Value is the text, which every driver asks for, and lib/pq where it sends none but texts.
 func (a array[T]) Value() (driver.Value, error) {
 	return pq.Array(a.elements).Value() //nolint:wrapcheck // it does not fail
 }

@@ -25,7 +25,18 @@ func (s *Store) PendingForTest() int {
 }
 
 // SetPatienceForTest says how long callers that were answered may take to come back.
-func (s *Store) SetPatienceForTest(d time.Duration) { s.group.company.atMost = d }
+func (s *Store) SetPatienceForTest(d time.Duration) {
+	s.group.mu.Lock()
+	defer s.group.mu.Unlock()
+	s.group.company.atMost = d
+}
+
+// PassesForTest is how many commits go before callers are waited for again.
+func (s *Store) PassesForTest() int {
+	s.group.mu.Lock()
+	defer s.group.mu.Unlock()
+	return s.group.company.pass
+}
 
 // TargetForTest is where a DSN points: a file, or what the PostgreSQL driver
 // gets and the schema.

@@ -23,12 +23,12 @@ type group struct {
 // company is who is waited for before a commit: callers that were just answered
 // tend to come back at once with their next job. Without it those who came
 // meanwhile would go alone, half of all callers in each commit. Where they do not
-// come back, they are waited for less and less often.
+// come back, not even half of them, they are waited for less and less often.
 type company struct {
 	want    int           // pending ones
 	arrived chan struct{} // closed when there are so many; nil: nobody waits
 	atMost  time.Duration
-	vain    int // how often nobody came since somebody did
+	vain    int // how often they did not come since they did
 	pass    int // commits until the next wait
 }
 
@@ -112,8 +112,8 @@ func (s *Store) flushInserts(ctx context.Context) {
 	}
 }
 
-// gather waits until those who were just answered are back, by a commit that took
-// so long.
+// gather waits, after a commit that took so long, until those who were just
+// answered are back.
 func (g *group) gather(answered int, took time.Duration) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -123,22 +123,22 @@ func (g *group) gather(answered int, took time.Duration) {
 		return
 	}
 	c.want = answered + len(g.pending)
-	arrived := make(chan struct{})
+	arrived, atMost := make(chan struct{}), min(took/patienceShare, c.atMost)
 	c.arrived = arrived
 	g.mu.Unlock()
 	// In real time, also under an injected clock, which nobody moves meanwhile.
-	fired, stop := clock.System{}.Timer(min(took/patienceShare, c.atMost))
+	fired, stop := clock.System{}.Timer(atMost)
 	select {
 	case <-arrived:
 	case <-fired:
 	}
 	stop()
 	g.mu.Lock()
-	if c.arrived == nil {
+	c.arrived = nil
+	if missing := c.want - len(g.pending); missing <= answered/2 {
 		c.vain = 0
 		return
 	}
-	c.arrived = nil
 	c.vain = min(c.vain+1, mostVain)
 	c.pass = 1 << c.vain
 }

@@ -115,6 +115,37 @@ func TestCallersThatComeBackAtOnceShareTheNextCommit(t *testing.T) {
 	})
 }
 
+func TestCallersThatDoNotComeBackAreWaitedForLessOften(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, db storetest.Database) {
+		watch, fake := &watcher{}, clock.NewFake(noon)
+		s := open(t, db, store.Options{Wrap: watch.wrap, Clock: fake})
+		watch.intercept(func(_ context.Context, _ driver.Conn, query string, _ []driver.NamedValue) error {
+			if strings.HasPrefix(query, "commit") {
+				fake.Advance(time.Hour)
+			}
+			return nil
+		})
+		insert := func() {
+			_, err := s.InsertOne(t.Context(), newJob("a"))
+			require.NoError(t, err)
+		}
+		passes := func(want int) {
+			t.Helper()
+			require.Eventually(t, func() bool { return s.PassesForTest() == want }, waitFor, tick)
+		}
+		for _, vain := range []int{2, 4, 8, 16, 16} {
+			s.SetPatienceForTest(tick) // nobody comes back within it
+			insert()
+			passes(vain)
+			s.SetPatienceForTest(time.Hour) // who waited now would never go on
+			for left := vain - 1; left >= 0; left-- {
+				insert()
+				passes(left)
+			}
+		}
+	})
+}
+
 func TestAJobThatCannotBeStoredDoesNotTakeItsGroupAlong(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, db storetest.Database) {
 		watch := &watcher{}

@@ -2,6 +2,8 @@ package store_test
 
 import (
 	"bytes"
+	"database/sql"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -377,6 +379,75 @@ func (b *bundle) nextID(t testing.TB, next int64) {
 }
 
 // Ids that were just made are not looked for, unless one is in the way.
+// In the transaction of a caller, all or none of its jobs are stored, too.
+func TestAnIDThatIsTakenInACallersTransactionLosesNoOther(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, db storetest.Database) {
+		b := setup(t, db)
+		jobs := newJobs("a", 120)
+		b.insert(t, jobs[110])
+		tx, err := b.beside.BeginTx(t.Context(), nil)
+		require.NoError(t, err)
+		out, err := b.InsertTx(t.Context(), tx, jobs, false)
+		if db.Dialect == store.Postgres {
+			require.Error(t, err)
+			require.Error(t, tx.Commit())
+			require.EqualValues(t, 1, b.count(t, `select count(*) from weir_jobs`))
+			return
+		}
+		require.NoError(t, err)
+		require.Equal(t, store.Inserted{UID: jobs[110].UID, Existed: true}, out[110])
+		require.NoError(t, tx.Commit())
+		require.EqualValues(t, 120, b.count(t, `select count(*) from weir_jobs`))
+	})
+}
+
+// A transaction that does not say at its beginning that it will write waits for
+// SQLite's writer only with its first statement.
+func TestAnInsertInATransactionOfSQLitesOrdinaryKindWaitsForTheWriter(t *testing.T) {
+	db := storetest.SQLite(t)
+	b := setup(t, db)
+	path, _, _ := strings.Cut(strings.TrimPrefix(b.db.DSN, "sqlite:"), "?")
+	callers, err := sql.Open("sqlite", "file:"+path+"?_pragma=busy_timeout(10000)")
+	require.NoError(t, err)
+	defer callers.Close()
+	again := newJob("a")
+	again.Repeat = true
+	for _, jobs := range [][]store.NewJob{{newJob("a")}, {again}, {uniqueJob("a", "k")}} {
+		writer, err := b.beside.BeginTx(t.Context(), nil) // immediate
+		require.NoError(t, err)
+		done := make(chan error, 1)
+		go func() {
+			done <- func() error {
+				tx, err := callers.BeginTx(t.Context(), nil)
+				if err != nil {
+					return err
+				}
+				if _, err := b.InsertTx(t.Context(), tx, jobs, false); err != nil {
+					return errors.Join(err, tx.Rollback())
+				}
+				return tx.Commit()
+			}()
+		}()
+		select {
+		case err := <-done:
+			require.NoError(t, err, "it did not wait")
+		case <-time.After(50 * time.Millisecond): // it waits, or has not begun: both are right
+		}
+		require.NoError(t, writer.Commit())
+		require.NoError(t, <-done)
+	}
+	require.EqualValues(t, 3, b.count(t, `select count(*) from weir_jobs`))
+}
+
+func TestTheJobsOfAnInsertAreEnqueuedAtOneMoment(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, db storetest.Database) {
+		b := setup(t, db)
+		_, err := b.db.Open(t, store.Options{}).Insert(t.Context(), newJobs("a", 1000))
+		require.NoError(t, err)
+		require.EqualValues(t, 1, b.count(t, `select count(distinct enqueued_at) from weir_jobs`))
+	})
+}
+
 func TestAnIDThatIsTakenAgainstAllExpectationIsFound(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, db storetest.Database) {
 		b := setup(t, db)

@@ -249,13 +249,13 @@ type storedRow struct {
 	RunAt int64  `db:"run_at"`
 }
 
-// insertChunk stores jobs by one statement on PostgreSQL, and by a few on SQLite.
-// Where they are fresh, nothing can be in the way of them, and the rows only tell
-// where they went. Else those that were stored come back.
+// insertChunk stores jobs by one statement on PostgreSQL, and by a few on SQLite,
+// and returns the rows that were stored: all of them, where they are fresh and
+// nothing is expected to be in their way.
 func (s *Store) insertChunk(ctx context.Context, h Handle, jobs []NewJob, chunk []int, fresh bool) ([]storedRow, error) {
 	x := extrasOf(jobs, chunk)
 	if s.target.dialect == SQLite {
-		return s.insertRows(ctx, h, x, jobs, chunk, fresh)
+		return s.insertParts(ctx, h, x, jobs, chunk, fresh)
 	}
 	args := []any{s.given()}
 	for _, a := range sentFor(x) {
@@ -283,18 +283,35 @@ func (s *Store) insertText(x extra, fresh bool) string {
 	return text
 }
 
-// sqliteRows is how many rows one SQLite statement carries: few texts to
-// prepare, and well under the bound of 32,766 variables.
-const sqliteRows = 50
+// sqliteRows is how many rows one SQLite statement carries at most: well under the
+// bound of 32,766 variables. The rest of a chunk goes by powers of two, so that
+// there are few texts to prepare, which are kept.
+const sqliteRows = 64
 
-func (s *Store) insertRows(ctx context.Context, h Handle, x extra, jobs []NewJob, chunk []int, fresh bool) ([]storedRow, error) {
+// parts cuts a chunk into such.
+func parts(chunk []int) func(yield func([]int) bool) {
+	return func(yield func([]int) bool) {
+		for rows := sqliteRows; len(chunk) > 0; {
+			if len(chunk) < rows {
+				rows /= 2
+				continue
+			}
+			if !yield(chunk[:rows]) {
+				return
+			}
+			chunk = chunk[rows:]
+		}
+	}
+}
+
+func (s *Store) insertParts(ctx context.Context, h Handle, x extra, jobs []NewJob, chunk []int, fresh bool) ([]storedRow, error) {
 	homes, err := s.homes(ctx, h, jobs, chunk)
 	if err != nil {
 		return nil, err
 	}
 	now, columns := s.clock.Now().UnixMicro(), columnsOf(x)
 	rows := make([]storedRow, 0, len(chunk))
-	for part := range slices.Chunk(chunk, sqliteRows) {
+	for part := range parts(chunk) {
 		from, args := len(rows), make([]any, 0, len(part)*(9+len(columns)))
 		for _, i := range part {
 			r := placed(&jobs[i], homes, now)

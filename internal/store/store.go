@@ -301,7 +301,12 @@ func (s *Store) given() any {
 var nowSQL = &statement{postgres: `select ` + pgNow + ` as now`}
 
 // Now is the store's time, in microseconds: the database's on PostgreSQL.
-func (s *Store) Now(ctx context.Context) (int64, error) { return s.nowIn(ctx, s.read) }
+func (s *Store) Now(ctx context.Context) (int64, error) {
+	if s.closed.Load() {
+		return 0, ErrClosed
+	}
+	return s.nowIn(ctx, s.read)
+}
 
 func (s *Store) nowIn(ctx context.Context, h Handle) (int64, error) {
 	if given, ok := s.given().(int64); ok {

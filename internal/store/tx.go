@@ -268,12 +268,6 @@ func transient(err error) bool {
 	return false
 }
 
-// wary tells whether h is a transaction that met a row which was in its way.
-func wary(h Handle) bool {
-	t, ours := h.(*tx)
-	return ours && t.wary
-}
-
 // taken tells that a row already stands where one was to go.
 func taken(err error) bool {
 	if pe, ok := errors.AsType[*pq.Error](err); ok {
