@@ -220,20 +220,27 @@ with ordinality as r(` + strings.Join(names, `, `) + `, ord)
 order by r.ord`
 }
 
-// insertSQLite inserts so many jobs.
+// insertSQLite inserts so many jobs. ?1 is the time.
 func insertSQLite(x extra, rows int) string {
-	columns, names := columnsOf(x), `uid, task, queue, state, rank, first_due, run_at, enqueued_at, args`
+	columns, times := columnsOf(x), `, 0, ?1, ?1`
+	if x&timed != 0 {
+		times = `, ?, ?, ?`
+	}
 	var more strings.Builder
 	for _, c := range columns {
 		more.WriteString(`, ` + c.name)
 	}
-	row := `(?` + strings.Repeat(`, ?`, 8+len(columns)) + `)`
-	return `insert into weir_jobs (` + names + more.String() + `) values ` + row + strings.Repeat(`, `+row, rows-1)
+	row := `(?1, ?, ?, ?, ?, ?` + times + strings.Repeat(`, ?`, len(columns)) + `)`
+	return `insert into weir_jobs (enqueued_at, uid, task, queue, rank, args, state, first_due, run_at` + more.String() + `)
+values ` + row + strings.Repeat(`, `+row, rows-1)
 }
 
 // appendNew appends what insertSQLite binds for a job that goes where r says.
-func appendNew(args []any, columns []newColumn, j *NewJob, r storedRow, now int64) []any {
-	args = append(args, j.UID, j.Task, r.Queue, int64(r.State), -j.Priority, max(r.RunAt, now), r.RunAt, now, j.args())
+func appendNew(args []any, x extra, columns []newColumn, j *NewJob, r storedRow, now int64) []any {
+	args = append(args, j.UID, j.Task, r.Queue, -j.Priority, j.args())
+	if x&timed != 0 {
+		args = append(args, int64(r.State), max(r.RunAt, now), r.RunAt)
+	}
 	for _, c := range columns {
 		args = append(args, c.given(j, now))
 	}
@@ -312,10 +319,10 @@ func (s *Store) insertParts(ctx context.Context, h Handle, x extra, jobs []NewJo
 	now, columns := s.clock.Now().UnixMicro(), columnsOf(x)
 	rows := make([]storedRow, 0, len(chunk))
 	for part := range parts(chunk) {
-		from, args := len(rows), make([]any, 0, len(part)*(9+len(columns)))
+		from, args := len(rows), append(make([]any, 0, 1+len(part)*(8+len(columns))), now)
 		for _, i := range part {
 			r := placed(&jobs[i], homes, now)
-			rows, args = append(rows, r), appendNew(args, columns, &jobs[i], r, now)
+			rows, args = append(rows, r), appendNew(args, x, columns, &jobs[i], r, now)
 		}
 		text := insertSQLite(x, len(part))
 		if fresh {
