@@ -204,7 +204,7 @@ func TestWhatIsMadeUpForPassesTheLimits(t *testing.T) {
 		r.clock.Advance(30 * time.Hour)
 		r.drain()
 		require.Len(t, r.jobs(), 100)
-		require.LessOrEqual(t, inserts.Statements(), int64(2), "they are enqueued as a set")
+		require.LessOrEqual(t, inserts.Statements(), int64(3), "they are enqueued as a set") // on SQLite of 64, 32 and 4
 		r.every(3*time.Second, time.Minute)
 		require.LessOrEqual(t, r.count(), 10, "five at once and five a minute")
 		require.GreaterOrEqual(t, r.count(), 9)
