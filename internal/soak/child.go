@@ -23,9 +23,10 @@ const (
 	lease       = 15 * time.Second
 	body        = 100 * time.Millisecond
 	concurrency = 20
-	// rate paces the starts, so that jobs of one length do not end at one moment:
-	// a kill repeats what ended since the last commit.
-	rate = "150/s"
+	// rate paces the starts, and burst keeps jobs of one length from ending at one
+	// moment, also at the beginning: a kill repeats what ended since the last commit.
+	rate  = "75/s"
+	burst = 5
 )
 
 const (
@@ -37,6 +38,7 @@ const (
 type childConfig struct {
 	DSN, Ledger string
 	Rate        string        `json:"rate,omitempty"`
+	Burst       int64         `json:"burst,omitempty"` // 0: what the rate has by itself
 	Lease       time.Duration `json:"lease,omitempty"`
 	Instant     bool          `json:"instant,omitempty"`  // jobs take no time
 	Schedule    string        `json:"schedule,omitempty"` // when a tick is due; "": never
@@ -107,7 +109,11 @@ func runChild(config string) error {
 		}
 		return note(ledger, "effect", job.ID, job.StartedAt)
 	}
-	if err := scheduler.Register(s, work, handler, scheduler.RateLimit(c.Rate), scheduler.UntilToken, scheduler.MaxRetries(1000)); err != nil {
+	options := []scheduler.TaskOption{scheduler.RateLimit(c.Rate), scheduler.UntilToken, scheduler.MaxRetries(1000)}
+	if c.Burst > 0 {
+		options = append(options, scheduler.Burst(c.Burst))
+	}
+	if err := scheduler.Register(s, work, handler, options...); err != nil {
 		return err
 	}
 	if c.Schedule != "" {

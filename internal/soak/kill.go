@@ -145,7 +145,7 @@ func (k *killRound) run(ctx context.Context) (killResult, error) {
 func (k *killRound) ledger() ledger { return ledger(filepath.Join(k.dir, "ledger")) }
 
 func (k *killRound) start(ctx context.Context) (*exec.Cmd, error) {
-	return startChild(ctx, childConfig{DSN: k.dsn, Ledger: string(k.ledger())}, os.Stderr)
+	return startChild(ctx, childConfig{DSN: k.dsn, Ledger: string(k.ledger()), Burst: burst}, os.Stderr)
 }
 
 // judge reads the ledger.
@@ -160,7 +160,7 @@ func (k *killRound) judge() (killResult, error) {
 			r.reclaim = max(r.reclaim, k.late(list[i-1], list[i]))
 		}
 	}
-	r.over, err = overTheBound(rate, h.granted)
+	r.over, err = overTheBound(rate, burst, h.granted)
 	return r, err
 }
 

@@ -125,7 +125,7 @@ func (h history) overBetween(rate string, steps ...time.Time) (over int, err err
 		}
 	}
 	for _, part := range parts {
-		n, err := overTheBound(rate, part)
+		n, err := overTheBound(rate, 0, part)
 		if err != nil {
 			return 0, err
 		}
@@ -136,8 +136,8 @@ func (h history) overBetween(rate string, steps ...time.Time) (over int, err err
 
 // overTheBound counts the intervals between two grants that hold more of them
 // than capacity + length x rate.
-func overTheBound(rate string, granted []int64) (int, error) {
-	limit, err := bucket.NewLimit(rate, 0)
+func overTheBound(rate string, burst int64, granted []int64) (int, error) {
+	limit, err := bucket.NewLimit(rate, burst)
 	if err != nil {
 		return 0, err
 	}

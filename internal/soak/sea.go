@@ -252,6 +252,6 @@ func (s *sea) landed(ctx context.Context, client *queue.Client, ids []string, ra
 		}
 		o.back = max(o.back, back)
 	}
-	o.over, err = overTheBound(rate, h.granted)
+	o.over, err = overTheBound(rate, 0, h.granted)
 	return o, err
 }
