@@ -104,8 +104,11 @@ func (s *Scheduler) abandon(ctx context.Context) error {
 		return doubt
 	}
 	out, err := s.store.Turn(ctx, store.TurnRequest{Results: results, SkipLocked: true})
-	if err == nil && len(out.Postponed) > 0 {
-		err = fmt.Errorf("%d of them: %w", len(out.Postponed), store.ErrLocked)
+	if err == nil && len(out.Postponed) > 0 { // a renewal of ours may be under way: it is waited for
+		late := len(out.Postponed)
+		if _, err = s.store.Turn(ctx, store.TurnRequest{Results: out.Postponed}); err != nil {
+			err = fmt.Errorf("%d of them: %w", late, err)
+		}
 	}
 	if err != nil {
 		return errors.Join(doubt, fmt.Errorf("stop: results not written: %d, jobs not given back: %d; their leases run out: %w", unwritten, len(left), err))

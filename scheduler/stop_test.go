@@ -13,6 +13,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/weirq/weir/dlq"
+	"github.com/weirq/weir/internal/clock"
 	"github.com/weirq/weir/internal/storetest"
 	"github.com/weirq/weir/queue"
 	"github.com/weirq/weir/scheduler"
@@ -123,6 +124,26 @@ func TestAHandlerThatSucceedsAfterItWasCancelledHasCompletedItsJob(t *testing.T)
 		require.NoError(t, <-done)
 		require.Equal(t, queue.StateCompleted, r.get(id).State)
 	})
+}
+
+// What a renewal of its own has locked at that moment is given back as well.
+func TestAStopWaitsAMomentForAJobThatIsLocked(t *testing.T) {
+	r := newRig(t, storetest.Postgres(t), clock.NewFake(epoch), scheduler.ShutdownGrace(0))
+	s := r.stuck("a")
+	id := r.enqueue("a", []string{"x"})[0]
+	stop, done := r.serve()
+	<-s.begun
+	tx, err := r.db.SQL(t).BeginTx(t.Context(), nil)
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = tx.Rollback() })
+	_, err = tx.ExecContext(t.Context(), `select 1 from weir_jobs where uid = $1 for update`, id)
+	require.NoError(t, err)
+	r.faults.Before(`update .*weir_jobs j set state = case`, 1, func() { require.NoError(t, tx.Rollback()) })
+	stop()
+	require.Error(t, <-s.cause)
+	require.ErrorContains(t, until(r, time.Second, done), "their jobs are given back")
+	require.Equal(t, queue.StateWaiting, r.get(id).State)
+	s.answer <- nil
 }
 
 func TestAStopDoesNotWaitForAHandlerThatIgnoresIt(t *testing.T) {

@@ -36,6 +36,7 @@ insert into weir_gates (name) select value from json_each($1) where true order b
 
 var lockGatesSQL = lockingStatements(func(lock string) *statement {
 	return &statement{
+		lasting: true,
 		postgres: `
 with g as materialized (
     select * from weir_gates where name = any(array(select value from json_array_elements_text($1::json))) order by name ` + lock + `
@@ -47,6 +48,7 @@ select g.*, coalesce($2::bigint, ` + pgNow + `) as now from g`,
 
 // The lease index holds just the running jobs.
 var runningSQL = &statement{
+	lasting: true,
 	postgres: `
 select task, queue, count(*) as running from weir_jobs
 where lease_until > $1 and state = 1

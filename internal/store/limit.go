@@ -159,6 +159,7 @@ func (s *Store) Limit(ctx context.Context, name string) (Limit, bool, error) {
 // be read before the wait.
 var lockLimitsSQL = lockingStatements(func(lock string) *statement {
 	return &statement{
+		lasting: true,
 		postgres: `
 with l as materialized (
     select ` + limitColumns + ` from weir_limits

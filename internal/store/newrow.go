@@ -286,6 +286,7 @@ func (s *Store) insertText(x extra, fresh bool) string {
 	}
 	text += ` returning uid, task, queue, state, run_at`
 	text = s.qualify(text)
+	s.lasting.Store(text, nil)
 	s.texts.Store(key{x, fresh}, text)
 	return text
 }

@@ -71,9 +71,10 @@ const (
 // third of a turn, and a claim beside an id, each as a set of its own, lets
 // such pairs cross. So the rows are found by their ids and checked by a seal,
 // which belongs to one job under one claim, as good as surely: claims are
-// random.
+// random. PostgreSQL looks seals up by their hashes: in an array it does so only
+// where it plans for that very array, and a join would have an order.
 const (
-	pgSeal     = `((id << 20) # claim)`
+	pgSealed   = `(((id << 20) # claim) in (select unnest($2::bigint[]))) = true`
 	sqliteSeal = `(((id << 20) | claim) - ((id << 20) & claim))` // exclusive or, as well
 )
 
@@ -91,8 +92,9 @@ func seals(set []Result) (ids, seals []int64) {
 // A row that already stands where a job is to go, after a repair by hand or a
 // restore, is the same job: it stays as it is, and nothing waits behind it.
 var doneSQL = &statement{
+	lasting: true,
 	postgres: `
-with j as (delete from weir_jobs where id = any($1::bigint[]) and ` + pgSeal + ` = any($2::bigint[]) and state = 1 returning *)
+with j as (delete from weir_jobs where id = any($1::bigint[]) and ` + pgSealed + ` and state = 1 returning *)
 insert into weir_history (` + historyColumns + `)
 ` + fmt.Sprintf(historyFrom, `3`, `j.claim`, `coalesce($3::bigint, `+pgNow+`)`) + ` from j on conflict do nothing`,
 	sqlite: `

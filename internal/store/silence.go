@@ -55,6 +55,7 @@ type pgConnector struct {
 	dsn     string
 	silence time.Duration
 	doubt   *doubt
+	lasting *sync.Map // the texts of lasting statements
 }
 
 // Driver implements driver.Connector.
@@ -68,11 +69,20 @@ func (c *pgConnector) Connect(ctx context.Context) (driver.Conn, error) {
 	}
 	d := &dialer{silence: c.silence, doubt: c.doubt}
 	connector.Dialer(d)
-	conn, err := connector.Connect(ctx)
+	plain, err := connector.Connect(ctx)
 	if err != nil {
 		return nil, err
 	}
-	return &pgConn{conn.(pqConn), d.latest.Load()}, nil //nolint:forcetypeassert // lib/pq's own assertion
+	conn := &pgConn{pqConn: plain.(pqConn), wire: d.latest.Load(), lasting: c.lasting} //nolint:forcetypeassert // lib/pq's own assertion
+	direct, err := conn.direct(ctx)
+	if err != nil {
+		_ = conn.Close()
+		return nil, err
+	}
+	if direct {
+		conn.prepared = map[string]*pgStmt{}
+	}
+	return conn, nil
 }
 
 // pqConn is what lib/pq's connections can do.
@@ -90,24 +100,44 @@ type pqConn interface {
 
 type pgConn struct {
 	pqConn
-	wire *wire
+	wire     *wire
+	lasting  *sync.Map
+	prepared map[string]*pgStmt // by their texts; nil: none are
 }
 
 // ExecContext implements driver.ExecerContext.
 func (c *pgConn) ExecContext(ctx context.Context, query string, args []driver.NamedValue) (driver.Result, error) {
 	defer c.wire.endWith(ctx)()
+	st, err := c.prepare(ctx, query)
+	switch {
+	case err != nil:
+		return nil, err
+	case st != nil:
+		return st.exec(ctx, args)
+	}
 	return c.pqConn.ExecContext(ctx, query, args)
 }
 
 // QueryContext implements driver.QueryerContext.
 func (c *pgConn) QueryContext(ctx context.Context, query string, args []driver.NamedValue) (driver.Rows, error) {
 	stop := c.wire.endWith(ctx)
-	rows, err := c.pqConn.QueryContext(ctx, query, args)
+	rows, err := c.query(ctx, query, args)
 	if err != nil {
 		stop()
 		return nil, err
 	}
 	return pgRows{rows, stop}, nil
+}
+
+func (c *pgConn) query(ctx context.Context, query string, args []driver.NamedValue) (driver.Rows, error) {
+	st, err := c.prepare(ctx, query)
+	switch {
+	case err != nil:
+		return nil, err
+	case st != nil:
+		return st.query(ctx, args)
+	}
+	return c.pqConn.QueryContext(ctx, query, args)
 }
 
 // ResetSession implements driver.SessionResetter.

@@ -22,7 +22,7 @@ func lockingStatements(statementFor func(lock string) *statement) locking {
 
 var lockedJobsSQL = &statement{postgres: `
 with running as materialized (
-    select id from weir_jobs where id = any($1::bigint[]) and ` + pgSeal + ` = any($2::bigint[]) and state = 1
+    select id from weir_jobs where id = any($1::bigint[]) and ` + pgSealed + ` and state = 1
 ), mine as materialized (
     select id from weir_jobs where id = any(array(select id from running)) order by id for update skip locked
 )

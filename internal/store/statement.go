@@ -11,6 +11,7 @@ import (
 type statement struct {
 	postgres string
 	sqlite   string
+	lasting  bool // see lasting.go
 }
 
 // pgNow is the database's clock in microseconds, read when it is evaluated.
@@ -45,6 +46,10 @@ func (s *Store) text(st *statement) string {
 		text = s.qualify(text)
 	}
 	text = strings.TrimSpace(text)
+	if st.lasting {
+		s.lasting.Store(text, nil)
+		s.lasting.Store(strings.Replace(text, onConflict, "", 1), nil) // as moving has it
+	}
 	s.texts.Store(st, text)
 	return text
 }

@@ -38,6 +38,7 @@ type Store struct {
 	silence time.Duration
 	statfs  func(folder string) uint32
 	texts   sync.Map // *statement -> string
+	lasting sync.Map // the texts of lasting statements
 	group   group
 	wakes   wakes
 	heads   heads
@@ -200,7 +201,7 @@ func (p *pool) GetContext(ctx context.Context, out any, query string, args ...an
 // PostgreSQL one that does not answer for longer than quiet counts as dead.
 func (s *Store) pool(dsn string, conns int, quiet time.Duration) (*pool, error) {
 	name := "postgres"
-	var open driver.Connector = &pgConnector{dsn: dsn, silence: s.patience(quiet), doubt: &s.doubt}
+	var open driver.Connector = &pgConnector{dsn: dsn, silence: s.patience(quiet), doubt: &s.doubt, lasting: &s.lasting}
 	if s.target.dialect == SQLite {
 		name = "sqlite"
 		plain, err := sql.Open(name, dsn)

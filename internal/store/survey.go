@@ -30,6 +30,7 @@ type surveyRow struct {
 // whatever the backlog. A hold that lies behind the clock by more than a second
 // is none: the clock stepped back.
 var surveySQL = &statement{
+	lasting: true,
 	postgres: `
 with recursive l(task, queue) as (
     select t.task, (select j.queue from weir_jobs j where j.state = 0 and j.task = t.task order by j.queue limit 1)
@@ -68,7 +69,7 @@ union all select 'now', '', '', $3`,
 
 // surveying keeps the plan of a survey: with the statistics of a moment at which all
 // jobs ran, PostgreSQL would read the whole table for the next lease to run out.
-var surveying = purpose{begin: beginPostgresGuarded, engine: true}
+var surveying = purpose{begin: beginPostgresGuarded + keepPlans, engine: true}
 
 // askSurvey runs ask on what answers surveys. On SQLite the statement is prepared
 // once: to read it takes longer than to run it, and an idle process does little else.

@@ -162,14 +162,15 @@ func AppendError(list string, e AttemptError) string {
 // stepped made it longer than it is. A job that another session has locked
 // keeps its lease as it is: it cannot be taken back either.
 var renewSQL = &statement{
+	lasting: true,
 	postgres: `
 with mine as materialized (
-    select id from weir_jobs where id = any($1::bigint[]) and ` + pgSeal + ` = any($2::bigint[]) and state = 1
+    select id from weir_jobs where id = any($1::bigint[]) and ` + pgSealed + ` and state = 1
     and coalesce(lease_until, 0) - (select coalesce($3::bigint, ` + pgNow + `)) not between $4::bigint * 3 / 4 and $4::bigint
     order by id for update skip locked
 )
 update weir_jobs set lease_until = (select coalesce($3::bigint, ` + pgNow + `)) + $4::bigint
-where id = any(array(select id from mine)) and ` + pgSeal + ` = any($2::bigint[]) and state = 1`,
+where id = any(array(select id from mine)) and ` + pgSealed + ` and state = 1`,
 	sqlite: `
 update weir_jobs set lease_until = $3 + $4
 where id in (select value from json_each($1)) and ` + sqliteSeal + ` in (select value from json_each($2)) and state = 1
@@ -177,9 +178,10 @@ where id in (select value from json_each($1)) and ` + sqliteSeal + ` in (select 
 }
 
 var stillHeldSQL = &statement{
+	lasting: true,
 	postgres: `
 select id, claim, coalesce(lease_until, 0) - (select coalesce($3::bigint, ` + pgNow + `)) as remaining from weir_jobs
-where id = any($1::bigint[]) and ` + pgSeal + ` = any($2::bigint[]) and state = 1`,
+where id = any($1::bigint[]) and ` + pgSealed + ` and state = 1`,
 	sqlite: `
 select id, claim, coalesce(lease_until, 0) - $3 as remaining from weir_jobs
 where id in (select value from json_each($1)) and ` + sqliteSeal + ` in (select value from json_each($2)) and state = 1`,

@@ -184,6 +184,7 @@ func (s *Store) turn(ctx context.Context, t *tx, req *TurnRequest, out *TurnResu
 // One bounded walk of the line index for each line asked. A job that was to be
 // started before now is left to the sweep.
 var candidatesSQL = &statement{
+	lasting: true,
 	postgres: `
 select l.n, j.id, j.rank, j.first_due, j.started_at is not null, j.expires_at is not null, coalesce(j.max_retries, -1)
 from unnest($1::text[], $2::text[], $3::int[], $4::bool[], $6::int[], $7::bigint[], $8::bigint[], $9::int[])
@@ -318,6 +319,7 @@ const startedColumns = `id, uid, task, queue, rank, first_due, enqueued_at, star
        given_back, max_retries, timeout, deferrals, unique_key, args, metadata, errors, replay_of`
 
 var startSQL = &statement{
+	lasting: true,
 	postgres: `
 update weir_jobs set state = 1, attempt = least(attempt, 2147483646) + 1, started_at = $2, claim = $3, lease_until = $4
 where id = any($1::bigint[]) returning ` + startedColumns,
@@ -367,6 +369,7 @@ func (s *Store) startedJobs(ctx context.Context, t *tx, about int, st *statement
 }
 
 var deferSQL = &statement{
+	lasting:  true,
 	postgres: `update weir_jobs set run_at = $2, deferrals = deferrals + 1 where id = any($1::bigint[])`,
 	sqlite:   `update weir_jobs set run_at = $2, deferrals = deferrals + 1 where id in (select value from json_each($1))`,
 }

@@ -57,7 +57,9 @@ func (t *tx) QueryContext(ctx context.Context, query string, args ...any) (*sql.
 
 // The planner guards of a turn keep every plan linear in the rows asked for,
 // whatever the statistics say at the moment: without them a nearly empty
-// table's statistics turn a claim into a scan.
+// table's statistics turn a claim into a scan. In a turn lasting statements keep
+// theirs: left alone, PostgreSQL would plan those of a small turn for its values,
+// each time anew.
 //
 // A process that is gone in silence leaves no locks behind for longer than ten
 // seconds. There is no "read write": a server that its operator has made
@@ -66,7 +68,8 @@ const (
 	beginPostgres        = `begin isolation level read committed; set local idle_in_transaction_session_timeout = '10s'`
 	beginPostgresGuarded = beginPostgres + `; set local enable_seqscan = off; set local enable_hashjoin = off; ` +
 		`set local enable_mergejoin = off; set local enable_bitmapscan = off; set local jit = off`
-	beginPostgresTurn = beginPostgresGuarded + `; set local lock_timeout = '3s'`
+	keepPlans         = `; set local plan_cache_mode = force_generic_plan`
+	beginPostgresTurn = beginPostgresGuarded + keepPlans + `; set local lock_timeout = '3s'`
 	beginSQLite       = `begin immediate`
 )
 
@@ -265,7 +268,7 @@ func transient(err error) bool {
 			return true
 		}
 	}
-	return false
+	return errors.Is(err, errStale)
 }
 
 // taken tells that a row already stands where one was to go.

@@ -1,4 +1,4 @@
-begin isolation level read committed; set local idle_in_transaction_session_timeout = '10s'; set local enable_seqscan = off; set local enable_hashjoin = off; set local enable_mergejoin = off; set local enable_bitmapscan = off; set local jit = off; set local lock_timeout = '3s';
+begin isolation level read committed; set local idle_in_transaction_session_timeout = '10s'; set local enable_seqscan = off; set local enable_hashjoin = off; set local enable_mergejoin = off; set local enable_bitmapscan = off; set local jit = off; set local plan_cache_mode = force_generic_plan; set local lock_timeout = '3s';
 
 select l.n, j.id, j.rank, j.first_due, j.started_at is not null, j.expires_at is not null, coalesce(j.max_retries, -1)
 from unnest($1::text[], $2::text[], $3::int[], $4::bool[], $6::int[], $7::bigint[], $8::bigint[], $9::int[])
