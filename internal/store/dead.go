@@ -4,8 +4,6 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
-
-	"github.com/lib/pq"
 )
 
 // DeadLetter is a dead letter as stored.
@@ -112,7 +110,7 @@ func (s *Store) FindDead(ctx context.Context, ids []int64, uids []string) (rows 
 // uids is a set of jobs' ids as one parameter.
 func (s *Store) uids(uids []string) any {
 	if s.target.dialect == Postgres {
-		return pq.Array(uids)
+		return uuids(uids)
 	}
 	return document(uids)
 }

@@ -21,7 +21,7 @@ func TestAnInsertStoresEveryFieldAsItWasGiven(t *testing.T) {
 		retries := 0
 		job := store.NewJob{
 			UID: newID(), Task: "send: é 邮件", Queue: `q/"'%_\`, Args: []byte(`{"a":1}`), Metadata: `{"a":"\u0000"}`,
-			Priority: 100, ExpiresIn: 5 * second, UniqueKey: "key ü", MaxRetries: &retries, Timeout: 7, ReplayOf: newID(), Replays: 2,
+			Priority: 100, ExpiresIn: 5 * second, UniqueKey: "key ü", MaxRetries: &retries, Timeout: 7,
 		}
 		b.insert(t, job)
 		got := b.stored(t, job.UID)
@@ -30,7 +30,7 @@ func TestAnInsertStoresEveryFieldAsItWasGiven(t *testing.T) {
 			ID: got.ID, UID: job.UID, Task: job.Task, Queue: job.Queue, State: store.Waiting, Rank: -100,
 			FirstDue: b.now(), RunAt: b.now(), EnqueuedAt: b.now(), ExpiresAt: number(b.now() + 5*second),
 			MaxRetries: number(0), Timeout: number(7), UniqueKey: text("key ü"), Args: job.Args, ArgsSize: 7,
-			Metadata: text(job.Metadata), ReplayOf: text(job.ReplayOf), Replays: 2,
+			Metadata: text(job.Metadata),
 		}, got)
 	})
 }
@@ -59,10 +59,6 @@ func TestAnInsertNamesWhatSomeOfItsJobsHave(t *testing.T) {
 			{func(j *store.NewJob) { j.Metadata = `{"a":"\\"}` }, func(j *store.Job) { j.Metadata = text(`{"a":"\\"}`) }},
 			{func(j *store.NewJob) { j.MaxRetries = &retries }, func(j *store.Job) { j.MaxRetries = number(7) }},
 			{func(j *store.NewJob) { j.Timeout = 1 << 50 }, func(j *store.Job) { j.Timeout = number(1 << 50) }},
-			{func(j *store.NewJob) { j.ReplayOf = strings.Repeat("a", 8) + "-0000-7000-8000-000000000000" }, func(j *store.Job) {
-				j.ReplayOf = text("aaaaaaaa-0000-7000-8000-000000000000")
-			}},
-			{func(j *store.NewJob) { j.Replays = 3 }, func(j *store.Job) { j.Replays = 3 }},
 		}
 		for i, value := range odd {
 			args := append([]byte(value), 0, 255, byte(i))

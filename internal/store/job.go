@@ -66,8 +66,6 @@ type NewJob struct {
 	UniqueKey  string `json:"unique_key,omitzero"`
 	MaxRetries *int   `json:"max_retries,omitzero"`
 	Timeout    int64  `json:"timeout,omitzero"` // microseconds
-	ReplayOf   string `json:"-"`
-	Replays    int    `json:"-"`
 	// Repeat says that this id may have been inserted before, so it is looked
 	// up among finished and dead jobs as well.
 	Repeat bool `json:"-"`

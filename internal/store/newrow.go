@@ -13,7 +13,7 @@ import (
 // one of its jobs needs and leaves the others to their defaults: what it costs
 // PostgreSQL to plan it, and both databases to take its parameters, grows with
 // each of them, and most jobs need none.
-type extra uint16
+type extra uint8
 
 const (
 	homeless extra = 1 << iota // it names no queue, and goes to its task's
@@ -23,7 +23,6 @@ const (
 	unique
 	retried // it has a max_retries of its own
 	bounded // it has a timeout of its own
-	replayed
 )
 
 func (j *NewJob) extras() (x extra) {
@@ -39,7 +38,6 @@ func (j *NewJob) extras() (x extra) {
 	mark(j.UniqueKey != "", unique)
 	mark(j.MaxRetries != nil, retried)
 	mark(j.Timeout != 0, bounded)
-	mark(j.ReplayOf != "" || j.Replays != 0, replayed)
 	return x
 }
 
@@ -103,6 +101,16 @@ var newTimed = []sentArray{
 	sent("at", "bigint", bigints, func(j *NewJob) int64 { return j.RunAt }),
 }
 
+// newText is a column of a text that not every job has.
+func newText(of extra, name string, value func(*NewJob) string) newColumn {
+	return newColumn{
+		of: of, name: name,
+		sent:  []sentArray{sent(name, "text", texts, value)},
+		value: "nullif(r." + name + ", '')",
+		given: func(j *NewJob, _ int64) any { return unset(value(j)) },
+	}
+}
+
 var newColumns = []newColumn{
 	{
 		of: expiring, name: "expires_at",
@@ -118,18 +126,8 @@ var newColumns = []newColumn{
 			return unset(j.ExpiresAt)
 		},
 	},
-	{
-		of: annotated, name: "metadata",
-		sent:  []sentArray{sent("metadata", "text", texts, func(j *NewJob) string { return j.Metadata })},
-		value: "nullif(r.metadata, '')",
-		given: func(j *NewJob, _ int64) any { return unset(j.Metadata) },
-	},
-	{
-		of: unique, name: "unique_key",
-		sent:  []sentArray{sent("unique_key", "text", texts, func(j *NewJob) string { return j.UniqueKey })},
-		value: "nullif(r.unique_key, '')",
-		given: func(j *NewJob, _ int64) any { return unset(j.UniqueKey) },
-	},
+	newText(annotated, "metadata", func(j *NewJob) string { return j.Metadata }),
+	newText(unique, "unique_key", func(j *NewJob) string { return j.UniqueKey }),
 	{
 		of: retried, name: "max_retries",
 		sent: []sentArray{sent("max_retries", "int", integers, func(j *NewJob) int32 {
@@ -151,18 +149,6 @@ var newColumns = []newColumn{
 		sent:  []sentArray{sent("timeout", "bigint", bigints, func(j *NewJob) int64 { return j.Timeout })},
 		value: "nullif(r.timeout, 0)",
 		given: func(j *NewJob, _ int64) any { return unset(j.Timeout) },
-	},
-	{
-		of: replayed, name: "replay_of",
-		sent:  []sentArray{sent("replay_of", "text", texts, func(j *NewJob) string { return j.ReplayOf })},
-		value: "nullif(r.replay_of, '')::uuid",
-		given: func(j *NewJob, _ int64) any { return unset(j.ReplayOf) },
-	},
-	{
-		of: replayed, name: "replays",
-		sent:  []sentArray{sent("replays", "int", integers, func(j *NewJob) int32 { return int32(j.Replays) })},
-		value: "r.replays",
-		given: func(j *NewJob, _ int64) any { return j.Replays },
 	},
 }
 

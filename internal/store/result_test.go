@@ -10,14 +10,17 @@ import (
 	"github.com/weirq/weir/internal/storetest"
 )
 
-// full is a job with every option, so that what a result loses shows.
+// full is a job with every option, so that what a result loses shows. Once it is
+// stored it counts as a replay of itself.
 func full(task string) store.NewJob {
 	retries := 7
 	return store.NewJob{
-		UID: newID(), Task: task, Queue: "q", Args: []byte{1, 0, 2}, Metadata: `{"m":1}`, Priority: 5, ExpiresIn: 3600 * second,
-		UniqueKey: newID(), MaxRetries: &retries, Timeout: 9, ReplayOf: newID(), Replays: 1,
+		UID: newID(), Task: task, Queue: "q", Args: []byte{1, 0, 2}, Metadata: fullMetadata, Priority: 5, ExpiresIn: 3600 * second,
+		UniqueKey: newID(), MaxRetries: &retries, Timeout: 9,
 	}
 }
+
+const fullMetadata = `{"m":1}`
 
 const errorList = `[{"attempt":1,"at":2,"error":"boom \"x\" \u0000"}]`
 
@@ -96,7 +99,7 @@ func TestADeadResultLeavesADeadLetterWithAllThatAReplayNeeds(t *testing.T) {
 				require.True(t, found)
 				require.Equal(t, got, byID)
 				b.requireOnce(t, j.UID)
-				require.EqualValues(t, 1, b.count(t, `select count(*) from weir_dead where replay_of = $1 and expires_at is not null and started_at is not null`, job.ReplayOf))
+				require.EqualValues(t, 1, b.count(t, `select count(*) from weir_dead where replay_of = $1 and expires_at is not null and started_at is not null`, job.UID))
 			})
 		})
 	}

@@ -143,6 +143,9 @@ func (b *bundle) insert(t testing.TB, jobs ...store.NewJob) []string {
 	for i, r := range out {
 		require.Equal(t, store.Inserted{UID: jobs[i].UID}, r)
 		uids[i] = r.UID
+		if jobs[i].Metadata == fullMetadata {
+			b.exec(t, `update weir_jobs set replay_of = uid, replays = 1 where uid = $1`, r.UID)
+		}
 	}
 	return uids
 }
