@@ -7,12 +7,29 @@ import (
 	"slices"
 	"time"
 
+	"github.com/weirq/weir/internal/clock"
 	"github.com/weirq/weir/internal/store"
 )
 
 // abandonAfter is how long a stop waits for handlers whose contexts it has
 // cancelled, and each time for a database that does not answer.
 const abandonAfter = 8 * time.Second
+
+// What is locked when a stop gives up, as by a renewal of its own, is tried again so
+// often, in real time.
+const (
+	lockedTries = 20
+	lockedPause = 50 * time.Millisecond
+)
+
+func wait(ctx context.Context, d time.Duration) {
+	fired, release := clock.System{}.Timer(d)
+	defer release()
+	select {
+	case <-fired:
+	case <-ctx.Done():
+	}
+}
 
 // giveUp ends a Drain whose database does not answer. What handlers report is
 // not written: their leases run out.
@@ -104,11 +121,12 @@ func (s *Scheduler) abandon(ctx context.Context) error {
 		return doubt
 	}
 	out, err := s.store.Turn(ctx, store.TurnRequest{Results: results, SkipLocked: true})
-	if err == nil && len(out.Postponed) > 0 { // a renewal of ours may be under way: it is waited for
-		late := len(out.Postponed)
-		if _, err = s.store.Turn(ctx, store.TurnRequest{Results: out.Postponed}); err != nil {
-			err = fmt.Errorf("%d of them: %w", late, err)
-		}
+	for n := 0; n < lockedTries && err == nil && len(out.Postponed) > 0; n++ {
+		wait(ctx, lockedPause)
+		out, err = s.store.Turn(ctx, store.TurnRequest{Results: out.Postponed, SkipLocked: true})
+	}
+	if err == nil && len(out.Postponed) > 0 {
+		err = fmt.Errorf("%d of them: %w", len(out.Postponed), store.ErrLocked)
 	}
 	if err != nil {
 		return errors.Join(doubt, fmt.Errorf("stop: results not written: %d, jobs not given back: %d; their leases run out: %w", unwritten, len(left), err))

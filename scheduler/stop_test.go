@@ -138,7 +138,7 @@ func TestAStopWaitsAMomentForAJobThatIsLocked(t *testing.T) {
 	t.Cleanup(func() { _ = tx.Rollback() })
 	_, err = tx.ExecContext(t.Context(), `select 1 from weir_jobs where uid = $1 for update`, id)
 	require.NoError(t, err)
-	r.faults.Before(`update .*weir_jobs j set state = case`, 1, func() { require.NoError(t, tx.Rollback()) })
+	r.faults.Before(`^with running as`, 3, func() { require.NoError(t, tx.Rollback()) })
 	stop()
 	require.Error(t, <-s.cause)
 	require.ErrorContains(t, until(r, time.Second, done), "their jobs are given back")

@@ -23,10 +23,7 @@ const (
 	lease       = 15 * time.Second
 	body        = 100 * time.Millisecond
 	concurrency = 20
-	// rate paces the starts, and burst keeps jobs of one length from ending at one
-	// moment, also at the beginning: a kill repeats what ended since the last commit.
-	rate  = "75/s"
-	burst = 5
+	rate        = "150/s"
 )
 
 const (
@@ -34,10 +31,10 @@ const (
 	tick = queue.Task[int]("tick")
 )
 
-// childConfig is how a scheduler runs. What is zero is as in the kill rounds.
+// childConfig is how a scheduler runs.
 type childConfig struct {
 	DSN, Ledger string
-	Rate        string        `json:"rate,omitempty"`
+	Rate        string        `json:"rate,omitempty"`  // "": as above
 	Burst       int64         `json:"burst,omitempty"` // 0: what the rate has by itself
 	Lease       time.Duration `json:"lease,omitempty"`
 	Instant     bool          `json:"instant,omitempty"`  // jobs take no time

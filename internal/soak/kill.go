@@ -16,6 +16,13 @@ import (
 	"github.com/weirq/weir/queue"
 )
 
+// killRate paces the starts, and killBurst keeps jobs of one length from ending at
+// one moment, also at the beginning: a kill repeats what ended since the last commit.
+const (
+	killRate  = "75/s"
+	killBurst = 5
+)
+
 // kills runs rounds in which schedulers are killed.
 func kills(ctx context.Context, args []string) error {
 	flags := flag.NewFlagSet("soak", flag.ExitOnError)
@@ -145,7 +152,7 @@ func (k *killRound) run(ctx context.Context) (killResult, error) {
 func (k *killRound) ledger() ledger { return ledger(filepath.Join(k.dir, "ledger")) }
 
 func (k *killRound) start(ctx context.Context) (*exec.Cmd, error) {
-	return startChild(ctx, childConfig{DSN: k.dsn, Ledger: string(k.ledger()), Burst: burst}, os.Stderr)
+	return startChild(ctx, childConfig{DSN: k.dsn, Ledger: string(k.ledger()), Rate: killRate, Burst: killBurst}, os.Stderr)
 }
 
 // judge reads the ledger.
@@ -160,7 +167,7 @@ func (k *killRound) judge() (killResult, error) {
 			r.reclaim = max(r.reclaim, k.late(list[i-1], list[i]))
 		}
 	}
-	r.over, err = overTheBound(rate, burst, h.granted)
+	r.over, err = overTheBound(killRate, killBurst, h.granted)
 	return r, err
 }
 

@@ -72,7 +72,7 @@ func (a array[T]) Value() (driver.Value, error) {
 // form of the server's array_recv.
 func (a array[T]) BinaryValue() ([]byte, error) {
 	b := make([]byte, 0, 20+len(a.elements)*24)
-	put := func(n int) { b = binary.BigEndian.AppendUint32(b, uint32(n)) } //nolint:gosec // a thousand elements, four MiB
+	put := func(n int) { b = binary.BigEndian.AppendUint32(b, uint32(n)) } //nolint:gosec // a thousand elements, four MiB or one job
 	if len(a.elements) == 0 {
 		put(0) // dimensions
 	} else {

@@ -122,7 +122,10 @@ func (g *group) gather(answered int, took time.Duration) {
 		c.pass--
 		return
 	}
-	c.want = answered + len(g.pending)
+	if len(g.pending) >= insertRows {
+		return
+	}
+	c.want = min(answered+len(g.pending), insertRows)
 	arrived, atMost := make(chan struct{}), min(took/patienceShare, c.atMost)
 	c.arrived = arrived
 	g.mu.Unlock()

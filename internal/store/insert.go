@@ -20,7 +20,7 @@ const (
 func (s *Store) Insert(ctx context.Context, jobs []NewJob) ([]Inserted, error) {
 	var out []Inserted
 	var wake Wake
-	err := s.write(ctx, func(t *tx) (err error) {
+	err := s.writeFor(ctx, inserting, func(t *tx) (err error) {
 		out, wake, err = s.insert(ctx, t, jobs)
 		return err
 	})

@@ -374,7 +374,6 @@ func (b *bundle) nextID(t testing.TB, next int64) {
 	b.exec(t, `delete from weir_jobs`)
 }
 
-// Ids that were just made are not looked for, unless one is in the way.
 // In the transaction of a caller, all or none of its jobs are stored, too.
 func TestAnIDThatIsTakenInACallersTransactionLosesNoOther(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, db storetest.Database) {
@@ -444,6 +443,7 @@ func TestTheJobsOfAnInsertAreEnqueuedAtOneMoment(t *testing.T) {
 	})
 }
 
+// Ids that were just made are not looked for, unless one is in the way.
 func TestAnIDThatIsTakenAgainstAllExpectationIsFound(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, db storetest.Database) {
 		b := setup(t, db)

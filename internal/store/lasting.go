@@ -81,10 +81,12 @@ func (s *pgStmt) query(ctx context.Context, args []driver.NamedValue) (driver.Ro
 	return rows, s.conn.forget(err)
 }
 
-// forget drops what was prepared where the server no longer runs it.
+// forget gives the connection up, once its transaction has ended, where the server
+// no longer runs what was prepared on it, and all that are as old.
 func (c *pgConn) forget(err error) error {
 	if err = stale(err); errors.Is(err, errStale) {
-		clear(c.prepared)
+		c.wire.broken.Store(true)
+		c.wire.doubt.cast()
 	}
 	return err
 }

@@ -166,7 +166,7 @@ func columnsOf(x extra) []newColumn {
 // sentFor are the arrays of an insert of jobs with such extras. In PostgreSQL
 // they are $2 and those after it; $1 is the time, where it is not the server's.
 func sentFor(x extra) []sentArray {
-	arrays := newAlways
+	arrays := slices.Clone(newAlways)
 	if x&timed != 0 {
 		arrays = append(arrays, newTimed...)
 	}

@@ -71,8 +71,9 @@ const (
 // third of a turn, and a claim beside an id, each as a set of its own, lets
 // such pairs cross. So the rows are found by their ids and checked by a seal,
 // which belongs to one job under one claim, as good as surely: claims are
-// random. PostgreSQL looks seals up by their hashes: in an array it does so only
-// where it plans for that very array, and a join would have an order.
+// random. PostgreSQL has the ids as $1 and the seals as $2, of which it makes a
+// hash: it does so of an array only where it plans for that very array, and
+// without "= true" it would make a join.
 const (
 	pgSealed   = `(((id << 20) # claim) in (select unnest($2::bigint[]))) = true`
 	sqliteSeal = `(((id << 20) | claim) - ((id << 20) & claim))` // exclusive or, as well

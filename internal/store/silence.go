@@ -56,6 +56,7 @@ type pgConnector struct {
 	silence time.Duration
 	doubt   *doubt
 	lasting *sync.Map // the texts of lasting statements
+	trusted bool      // nothing but a wire stands between
 }
 
 // Driver implements driver.Connector.
@@ -79,9 +80,10 @@ func (c *pgConnector) Connect(ctx context.Context) (driver.Conn, error) {
 		_ = conn.Close()
 		return nil, err
 	}
-	if direct {
+	if direct || c.trusted {
 		conn.prepared = map[string]*pgStmt{}
 	}
+	d.connected.Store(true)
 	return conn, nil
 }
 
@@ -169,15 +171,30 @@ type dialer struct {
 	silence time.Duration
 	doubt   *doubt
 	latest  atomic.Pointer[wire]
+	// connected: what is dialled from now on are requests to cancel.
+	connected atomic.Bool
 }
+
+// cancelWithin is how long a request to cancel may take: lib/pq lets the call whose
+// context has ended wait for it.
+const cancelWithin = time.Second
 
 // DialContext implements pq.DialerContext.
 func (d *dialer) DialContext(ctx context.Context, network, address string) (net.Conn, error) {
+	quiet := d.silence
+	if d.connected.Load() {
+		if quiet == unbounded || quiet > cancelWithin {
+			quiet = cancelWithin
+		}
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, quiet)
+		defer cancel()
+	}
 	conn, err := d.net.DialContext(ctx, network, address)
 	if err != nil {
 		return nil, err
 	}
-	w := &wire{Conn: conn, silence: d.silence, doubt: d.doubt, heard: now()}
+	w := &wire{Conn: conn, silence: quiet, doubt: d.doubt, heard: now()}
 	d.latest.Store(w)
 	return w, nil
 }

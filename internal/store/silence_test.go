@@ -2,6 +2,7 @@ package store_test
 
 import (
 	"context"
+	"fmt"
 	"testing"
 	"time"
 
@@ -31,9 +32,16 @@ func ends(t testing.TB, what string, do func() error) error {
 
 // Connections die without a word: a cable, a firewall, a host that is gone.
 func TestACallEndsWithItsContextOnAConnectionThatDiedInSilence(t *testing.T) {
-	db := storetest.Postgres(t)
+	for _, prepares := range []bool{false, true} {
+		t.Run(fmt.Sprint("prepares ", prepares), func(t *testing.T) { callsEndWithTheirContexts(t, prepares) })
+	}
+}
+
+func callsEndWithTheirContexts(t *testing.T, prepares bool) {
+	t.Helper()
+	db := storetest.Postgres(t).Direct()
 	relay, relayed := storetest.Relayed(t, db)
-	s := relayed.Open(t, store.Options{MaxConns: 1})
+	s := relayed.Open(t, store.Options{MaxConns: 1, Trusted: prepares})
 	limits := []store.Declared{declared(t, "task:a", "9/s")}
 	for name, call := range map[string]func(context.Context) error{
 		"insert":     func(ctx context.Context) error { _, err := s.Insert(ctx, newJobs("a", 1)); return err },
@@ -82,7 +90,7 @@ func TestConnectionsThatDiedInSilenceAreReplaced(t *testing.T) {
 	const conns = 5
 	db := storetest.Postgres(t)
 	relay, relayed := storetest.Relayed(t, db)
-	s := relayed.Open(t, store.Options{MaxConns: conns, Silence: soon})
+	s := relayed.Open(t, store.Options{MaxConns: conns, Silence: 5 * soon})
 	fill(t, s, conns)
 	relay.Silence()
 	before := relay.Taken()

@@ -36,6 +36,7 @@ type Store struct {
 
 	doubt   doubt // on PostgreSQL's connections
 	silence time.Duration
+	trusted bool
 	statfs  func(folder string) uint32
 	texts   sync.Map // *statement -> string
 	lasting sync.Map // the texts of lasting statements
@@ -72,6 +73,8 @@ type Options struct {
 	// Statfs tells the number of the file system that a folder is on, instead of
 	// the system, for tests.
 	Statfs func(folder string) uint32
+	// Trusted prepares statements through a relay as well, for tests.
+	Trusted bool
 	// Silence shortens the time after which a connection to PostgreSQL counts
 	// as dead that does not answer, for tests.
 	Silence time.Duration
@@ -99,7 +102,8 @@ func open(ctx context.Context, dsn string, opts Options) (*Store, error) {
 		return nil, err
 	}
 	s := newStore(t)
-	s.wrap, s.clock, s.fixed, s.silence = opts.Wrap, opts.Clock, opts.Clock, opts.Silence
+	s.wrap, s.clock, s.fixed = opts.Wrap, opts.Clock, opts.Clock
+	s.silence, s.trusted = opts.Silence, opts.Trusted
 	if opts.HostClock != nil {
 		s.clock = opts.HostClock
 	}
@@ -201,7 +205,7 @@ func (p *pool) GetContext(ctx context.Context, out any, query string, args ...an
 // PostgreSQL one that does not answer for longer than quiet counts as dead.
 func (s *Store) pool(dsn string, conns int, quiet time.Duration) (*pool, error) {
 	name := "postgres"
-	var open driver.Connector = &pgConnector{dsn: dsn, silence: s.patience(quiet), doubt: &s.doubt, lasting: &s.lasting}
+	var open driver.Connector = &pgConnector{dsn: dsn, silence: s.patience(quiet), doubt: &s.doubt, lasting: &s.lasting, trusted: s.trusted}
 	if s.target.dialect == SQLite {
 		name = "sqlite"
 		plain, err := sql.Open(name, dsn)

@@ -86,11 +86,12 @@ type purpose struct {
 }
 
 var (
-	ordinary = purpose{begin: beginPostgres}
-	guarded  = purpose{begin: beginPostgresGuarded}
-	starting = purpose{begin: beginPostgres + `; set local lock_timeout = '3s'`}
-	turning  = purpose{begin: beginPostgresTurn, engine: true}
-	renewing = purpose{begin: beginPostgresTurn, engine: true, first: true}
+	ordinary  = purpose{begin: beginPostgres}
+	inserting = purpose{begin: beginPostgres + keepPlans}
+	guarded   = purpose{begin: beginPostgresGuarded}
+	starting  = purpose{begin: beginPostgres + `; set local lock_timeout = '3s'`}
+	turning   = purpose{begin: beginPostgresTurn, engine: true}
+	renewing  = purpose{begin: beginPostgresTurn, engine: true, first: true}
 )
 
 const maxAttempts = 8

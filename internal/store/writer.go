@@ -98,6 +98,9 @@ func (w *writer) close() error {
 // stmtCache keeps statements prepared on one connection.
 type stmtCache struct{ byText map[string]*sqlx.Stmt }
 
+// mostKept is how many: inserts of jobs that differ in what they have differ as well.
+const mostKept = 256
+
 func (c *stmtCache) get(ctx context.Context, conn *sqlx.Conn, text string) (*sqlx.Stmt, error) {
 	if st, ok := c.byText[text]; ok {
 		return st, nil
@@ -105,6 +108,9 @@ func (c *stmtCache) get(ctx context.Context, conn *sqlx.Conn, text string) (*sql
 	st, err := conn.PreparexContext(ctx, text)
 	if err != nil {
 		return nil, err
+	}
+	if len(c.byText) == mostKept {
+		c.close()
 	}
 	c.byText[text] = st
 	return st, nil
@@ -114,4 +120,5 @@ func (c *stmtCache) close() {
 	for _, st := range c.byText {
 		_ = st.Close()
 	}
+	clear(c.byText)
 }
