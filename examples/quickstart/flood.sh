@@ -37,6 +37,6 @@ weir dlq list --kind failed --limit 3
 cat <<TEXT
 
 try:  go run ./cmd/weir dlq show 1 -c examples/quickstart/weir.yaml
-      go run ./cmd/weir dlq replay --kind failed -c examples/quickstart/weir.yaml
+      go run ./cmd/weir dlq replay --kind failed -c examples/quickstart/weir.yaml    (it asks first; --yes does not)
       go run ./cmd/weir jobs list --task send_email --state waiting -c examples/quickstart/weir.yaml
 TEXT

@@ -44,15 +44,23 @@ func Pickup(ctx context.Context, s System, n, workers int, rate string, produce 
 	}}, nil
 }
 
+// warmUp jobs come before those that are measured: connections are opened, and
+// statements prepared, by the first.
+const warmUp = 10
+
 // Trickle enqueues n jobs one by one, 20 to 60 ms apart, so that each finds the
-// workers idle.
+// workers idle, after a few that are not measured.
 func Trickle(ctx context.Context, s System, n int) error {
-	for i := range n {
+	for i := range warmUp + n {
 		// 17 and 41 have no common factor: every gap comes as often.
 		if err := pause(ctx, time.Duration(20+i*17%41)*time.Millisecond); err != nil {
 			return err
 		}
-		if err := s.Enqueue(ctx, Job{Args: NewArgs(i, clock.System{}.Now().UnixNano())}); err != nil {
+		at := clock.System{}.Now().UnixNano()
+		if i < warmUp {
+			at = 0
+		}
+		if err := s.Enqueue(ctx, Job{Args: NewArgs(i, at)}); err != nil {
 			return fmt.Errorf("enqueue: %w", err)
 		}
 	}
