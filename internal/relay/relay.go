@@ -3,6 +3,7 @@
 package relay
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"io"
@@ -18,6 +19,7 @@ type Relay struct {
 	mu    sync.Mutex
 	to    string
 	cut   bool
+	at    []byte        // new connections fall silent when a client sends that
 	lost  chan struct{} // closed for the connections made so far
 	ends  []net.Conn
 	over  bool // closed
@@ -50,6 +52,14 @@ func (r *Relay) Silence() {
 func (r *Relay) silence() {
 	close(r.lost)
 	r.lost = make(chan struct{})
+}
+
+// SilenceAt makes connections that are new from now on fall silent when their client
+// sends that text: a server that takes a login and answers no more.
+func (r *Relay) SilenceAt(text string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.at = []byte(text)
 }
 
 // Cut makes all connections silent, also those that are made until Mend is
@@ -91,7 +101,7 @@ func (r *Relay) accept() {
 		}
 		r.mu.Lock()
 		r.taken++
-		to, cut, lost := r.to, r.cut, r.lost
+		to, cut, at, lost := r.to, r.cut, r.at, r.lost
 		r.mu.Unlock()
 		r.closeWithUs(client)
 		if cut {
@@ -104,8 +114,8 @@ func (r *Relay) accept() {
 			continue
 		}
 		r.closeWithUs(server)
-		r.work.Go(func() { pass(server, client, lost) })
-		r.work.Go(func() { pass(client, server, lost) })
+		r.work.Go(func() { pass(server, client, at, lost) })
+		r.work.Go(func() { pass(client, server, nil, lost) })
 	}
 }
 
@@ -118,8 +128,8 @@ func (r *Relay) closeWithUs(end net.Conn) {
 	r.ends = append(r.ends, end)
 }
 
-// pass hands on what comes until the connection ends, or is lost.
-func pass(to, from net.Conn, lost <-chan struct{}) {
+// pass hands on what comes until the connection ends, is lost, or falls silent.
+func pass(to, from net.Conn, at []byte, lost <-chan struct{}) {
 	buffer := make([]byte, 32<<10)
 	for {
 		n, err := from.Read(buffer)
@@ -128,6 +138,10 @@ func pass(to, from net.Conn, lost <-chan struct{}) {
 			_, _ = io.Copy(io.Discard, from)
 			return
 		default:
+		}
+		if len(at) > 0 && bytes.Contains(buffer[:n], at) {
+			_, _ = io.Copy(io.Discard, from)
+			return
 		}
 		_, writeErr := to.Write(buffer[:n])
 		if err != nil || writeErr != nil {

@@ -108,6 +108,7 @@ func (s *Store) flushInserts(ctx context.Context) {
 
 		began := s.elapsed()
 		s.insertGroup(ctx, batch)
+		clear(batch) // what pending lies in is not to keep them
 		g.gather(len(batch), s.elapsed()-began)
 	}
 }

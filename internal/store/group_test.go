@@ -4,11 +4,13 @@ import (
 	"context"
 	"database/sql"
 	"database/sql/driver"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"time"
+	"weak"
 
 	"github.com/stretchr/testify/require"
 
@@ -282,5 +284,23 @@ func TestAnInsertInTheCallersTransactionSharesItsFate(t *testing.T) {
 		require.Equal(t, "mail", b.stored(t, stored[0]).Queue)
 		require.EqualValues(t, 1, b.count(t, `select count(*) from orders`))
 		require.Zero(t, woken, "nobody here knows of the commit")
+	})
+}
+
+func TestAGroupKeepsNothingOfWhatItHasStored(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, db storetest.Database) {
+		b := setup(t, db)
+		insert := func() weak.Pointer[byte] {
+			job := newJob("a")
+			job.Args = make([]byte, 1<<20)
+			_, err := b.InsertOne(t.Context(), job)
+			require.NoError(t, err)
+			return weak.Make(&job.Args[0])
+		}
+		args := insert()
+		for range 3 {
+			runtime.GC()
+		}
+		require.Nil(t, args.Value())
 	})
 }

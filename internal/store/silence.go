@@ -75,9 +75,14 @@ func (c *pgConnector) Connect(ctx context.Context) (driver.Conn, error) {
 		return nil, err
 	}
 	conn := &pgConn{pqConn: plain.(pqConn), wire: d.latest.Load(), lasting: c.lasting} //nolint:forcetypeassert // lib/pq's own assertion
-	direct, err := conn.direct(ctx)
+	asking, cancel := context.WithTimeoutCause(ctx, beginSilence, errSilent)
+	defer cancel()
+	direct, err := conn.direct(asking)
 	if err != nil {
 		_ = conn.Close()
+		if asking.Err() != nil {
+			err = fmt.Errorf("%w: %w", context.Cause(asking), err)
+		}
 		return nil, err
 	}
 	if direct || c.trusted {

@@ -100,6 +100,20 @@ func TestConnectionsThatDiedInSilenceAreReplaced(t *testing.T) {
 	require.LessOrEqual(t, relay.Taken()-before, 4, "one for each pool, one for a notice, and a request to cancel")
 }
 
+// A server that takes a login and answers nothing is given up after some seconds,
+// not after the minute that a statement may take.
+func TestAServerThatOnlyTakesLoginsIsGivenUp(t *testing.T) {
+	t.Parallel()
+	relay, relayed := storetest.Relayed(t, storetest.Postgres(t).Direct())
+	s := relayed.Open(t, store.Options{MaxConns: 2})
+	conn, err := s.ConnectionsForTest().Connx(t.Context())
+	require.NoError(t, err)
+	defer conn.Close()
+	relay.SilenceAt("inet_client_addr")
+	_, _, err = s.Get(t.Context(), newID())
+	require.ErrorContains(t, err, "the database does not answer")
+}
+
 func TestACommitOnAConnectionThatDiesInSilenceHasAnUnknownOutcome(t *testing.T) {
 	db := storetest.Postgres(t)
 	relay, relayed := storetest.Relayed(t, db)
