@@ -314,7 +314,7 @@ func TestALivingProcessKeepsItsJobsThroughMissedRenewals(t *testing.T) {
 					}
 					r.clock.Advance(lease / 64)
 					return false
-				}, time.Minute, 10*time.Millisecond)
+				}, time.Minute, 40*time.Millisecond) // a renewal takes real time meanwhile
 			}
 			other.drain()
 			require.Zero(t, other.count())

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -56,11 +57,15 @@ func addEvent(events map[string]string, call *ast.CallExpr) {
 	}
 	level := strings.ToLower(fn.Sel.Name)
 	name, ok := literal(call.Args[0])
-	if !ok || !eventName.MatchString(name) || level != "debug" && level != "info" && level != "warn" && level != "error" {
+	if !ok || !eventName.MatchString(name) || !slices.Contains([]string{"debug", "info", "warn", "error", "say"}, level) {
 		return
 	}
+	first := 1
+	if level == "say" { // to people as well: a sentence comes first
+		level, first = "info", 2
+	}
 	keys := []string{level}
-	for i := 1; i < len(call.Args); i += 2 {
+	for i := first; i < len(call.Args); i += 2 {
 		if key, ok := literal(call.Args[i]); ok {
 			keys = append(keys, key)
 		}
