@@ -22,15 +22,6 @@ const (
 	lockedPause = 50 * time.Millisecond
 )
 
-func wait(ctx context.Context, d time.Duration) {
-	fired, release := clock.System{}.Timer(d)
-	defer release()
-	select {
-	case <-fired:
-	case <-ctx.Done():
-	}
-}
-
 // giveUp ends a Drain whose database does not answer. What handlers report is
 // not written: their leases run out.
 func (s *Scheduler) giveUp() error {
@@ -122,7 +113,7 @@ func (s *Scheduler) abandon(ctx context.Context) error {
 	}
 	out, err := s.store.Turn(ctx, store.TurnRequest{Results: results, SkipLocked: true})
 	for n := 0; n < lockedTries && err == nil && len(out.Postponed) > 0; n++ {
-		wait(ctx, lockedPause)
+		clock.Pause(ctx, lockedPause)
 		out, err = s.store.Turn(ctx, store.TurnRequest{Results: out.Postponed, SkipLocked: true})
 	}
 	if err == nil && len(out.Postponed) > 0 {

@@ -113,14 +113,8 @@ func waitFinished(ctx context.Context, s System, handled <-chan struct{}, jobs i
 	}
 }
 
-// pause waits in real time.
+// pause waits in real time, and fails where ctx ends.
 func pause(ctx context.Context, d time.Duration) error {
-	fired, release := clock.System{}.Timer(d)
-	defer release()
-	select {
-	case <-fired:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
+	clock.Pause(ctx, d)
+	return context.Cause(ctx)
 }

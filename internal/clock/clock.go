@@ -1,7 +1,10 @@
 // Package clock is where Weir gets the time from, so that a test can hold it.
 package clock
 
-import "time"
+import (
+	"context"
+	"time"
+)
 
 // Clock tells the time and makes timers. System is the real one; queuetest
 // has one that moves only when it is told to.
@@ -24,6 +27,17 @@ func (System) Now() time.Time { return hostTime() }
 func (System) Timer(d time.Duration) (<-chan time.Time, func()) {
 	t := time.NewTimer(d)
 	return t.C, func() { t.Stop() }
+}
+
+// Pause waits in real time, also under an injected clock, which nobody moves while a
+// call is under way, and not longer than ctx.
+func Pause(ctx context.Context, d time.Duration) {
+	fired, release := System{}.Timer(d)
+	defer release()
+	select {
+	case <-fired:
+	case <-ctx.Done():
+	}
 }
 
 // start is when the process began.

@@ -12,6 +12,7 @@ import (
 
 	"github.com/pressly/goose/v3"
 
+	"github.com/weirq/weir/internal/clock"
 	"github.com/weirq/weir/migrations"
 )
 
@@ -315,7 +316,7 @@ func (s *Store) tryMigrations(ctx context.Context, t *tx) error {
 		if _, err := t.conn.ExecContext(ctx, `rollback`); err != nil {
 			return err
 		}
-		pause(ctx, betweenTries)
+		clock.Pause(ctx, betweenTries)
 	}
 	return ctx.Err()
 }

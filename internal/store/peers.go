@@ -31,7 +31,7 @@ const (
 // begin begins a transaction as a writer.
 func (p *peers) begin(ctx context.Context, t *tx) error {
 	if wait := p.free.Sub(now()); wait > 0 {
-		pause(ctx, wait)
+		clock.Pause(ctx, wait)
 	}
 	for giveUp := now().Add(p.patience); ; {
 		poll, cancel := context.WithTimeout(ctx, lockPoll)

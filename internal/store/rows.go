@@ -7,6 +7,8 @@ import (
 	"fmt"
 
 	"github.com/jmoiron/sqlx"
+
+	"github.com/weirq/weir/internal/clock"
 )
 
 // selectJSON asks with one set, as a JSON document in $1.
@@ -27,7 +29,7 @@ func selectRows[T any](ctx context.Context, h Handle, text string, args ...any) 
 		if !alone || !transient(err) || attempt == maxAttempts || ctx.Err() != nil {
 			return out, err
 		}
-		pause(ctx, apart(attempt))
+		clock.Pause(ctx, apart(attempt))
 	}
 }
 

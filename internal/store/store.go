@@ -176,7 +176,7 @@ func (s *Store) firstContact(ctx context.Context) error {
 		if code, _ := sqliteCode(err); code&0xff != sqliteBusy || n == tries {
 			return err
 		}
-		pause(ctx, between)
+		clock.Pause(ctx, between)
 	}
 }
 

@@ -131,7 +131,7 @@ func (s *Store) writeFor(ctx context.Context, why purpose, do func(*tx) error) e
 			}
 			return cancelled(ctx, s.mended(err))
 		}
-		pause(ctx, apart(attempt))
+		clock.Pause(ctx, apart(attempt))
 	}
 }
 
@@ -139,17 +139,6 @@ func (s *Store) writeFor(ctx context.Context, why purpose, do func(*tx) error) e
 // the last one, and not as long as whoever failed at the same time.
 func apart(attempt int) time.Duration {
 	return rand.N(4 * time.Millisecond << attempt) //nolint:gosec // nobody is to guess it
-}
-
-// pause waits in real time, also under an injected clock, which nobody moves
-// while a call is under way.
-func pause(ctx context.Context, d time.Duration) {
-	fired, stop := clock.System{}.Timer(d)
-	defer stop()
-	select {
-	case <-fired:
-	case <-ctx.Done():
-	}
 }
 
 func (s *Store) writeOnce(ctx context.Context, why purpose, wary bool, do func(*tx) error) error {

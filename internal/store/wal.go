@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"os"
 	"time"
+
+	"github.com/weirq/weir/internal/clock"
 )
 
 // SQLite moves what is in the WAL into the file by itself, but begins the WAL
@@ -31,7 +33,7 @@ func (s *Store) KeepWAL(ctx context.Context, told func(size int64, held bool)) {
 	}
 	wait, was := walEvery, false
 	for {
-		pause(ctx, wait)
+		clock.Pause(ctx, wait)
 		if ctx.Err() != nil {
 			return
 		}

@@ -46,7 +46,7 @@ func (s *Store) Watch(ctx context.Context, told func(error)) {
 // connection what this process writes does not count.
 func (s *Store) watchFile(ctx context.Context) {
 	var last int64
-	for ; ctx.Err() == nil; pause(ctx, watchEvery) {
+	for ; ctx.Err() == nil; clock.Pause(ctx, watchEvery) {
 		version, err := s.writer.version(ctx)
 		if err == nil && version != last {
 			if last != 0 {
@@ -81,7 +81,7 @@ func (s *Store) watchChannel(ctx context.Context, told func(error)) {
 		if !lived && errors.Is(err, ErrDeaf) {
 			return
 		}
-		pause(ctx, wait)
+		clock.Pause(ctx, wait)
 		wait = min(2*wait, lastReconnect)
 	}
 }
